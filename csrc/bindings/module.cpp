@@ -1,0 +1,11 @@
+// Registers the concepts; each has a bind_<concept>.cpp of its own.
+#include <pybind11/pybind11.h>
+
+namespace py = pybind11;
+
+void register_build_info(py::module_& module);
+
+PYBIND11_MODULE(_core, module) {
+    module.doc() = "Kernels of dpcore. Private: use the functions of the dpcore package.";
+    register_build_info(module);
+}

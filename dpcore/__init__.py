@@ -1,0 +1,68 @@
+"""How much noise is enough, given what an attacker can know and what risk we accept.
+
+Areas are modules, loaded on first use: ``dpcore.gaussian``, ``dpcore.distributions``,
+``dpcore.samplers``, ``dpcore.mechanisms``, ``dpcore.accounting``, ``dpcore.partial_knowledge``,
+``dpcore.sensitivity``, ``dpcore.risk``, ``dpcore.audit``.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+_AREAS = (
+    "accounting",
+    "audit",
+    "distributions",
+    "gaussian",
+    "mechanisms",
+    "partial_knowledge",
+    "risk",
+    "samplers",
+    "sensitivity",
+)
+
+__all__ = ["__version__", "build_info", "get_include", "get_library_dir", *_AREAS]
+
+
+def build_info() -> dict[str, Any]:
+    """Version, compiler and flags of the native core.
+
+    Examples
+    --------
+    >>> import dpcore
+    >>> dpcore.build_info()["build_type"]
+    'Release'
+    """
+    from dpcore import _core
+
+    return dict(_core.build_info())
+
+
+def get_include() -> str:
+    """Folder to put on a compiler's include path for ``<dpcore/...>`` headers."""
+    from dpcore._embedding import include_dir
+
+    return str(include_dir())
+
+
+def get_library_dir() -> str:
+    """Folder that holds the static library ``libdpcore.a``."""
+    from dpcore._embedding import library_dir
+
+    return str(library_dir())
+
+
+def __getattr__(name: str) -> Any:
+    # Areas import NumPy and SciPy; loading them on demand keeps `dpcore --help` instant.
+    if name in _AREAS:
+        return importlib.import_module(f"dpcore.{name}")
+    if name == "__version__":
+        from dpcore import _core
+
+        return _core.__version__
+    raise AttributeError(f"module 'dpcore' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

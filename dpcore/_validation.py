@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -22,22 +21,37 @@ Number = float | FloatArray
 MAX_EXACT_INTEGER = 2**53
 
 
-def real(name: str, value: Any, rule: str, holds: Callable[[Any], Any]) -> Number:
-    """`value` as a float or a float64 array, every element of which satisfies `holds`."""
-    if type(value) is float:
-        if not holds(value):
-            raise ValueError(f"{name} must be {rule}, got {value!r}")
-        return value
-    if isinstance(value, (bool, np.bool_, str, bytes, complex)) or value is None:
-        raise TypeError(f"{name} must be a real number or an array of them, got {value!r}")
-    if isinstance(value, (int, float, np.integer, np.floating)):
-        try:
-            number = float(value)
-        except OverflowError:
-            number = math.copysign(math.inf, value)
-        if not holds(number):
-            raise ValueError(f"{name} must be {rule}, got {value!r}")
-        return number
+def real(
+    name: str,
+    value: Any,
+    rule: str,
+    low: float,
+    high: float,
+    *,
+    low_open: bool = False,
+    high_open: bool = False,
+    whole: bool = False,
+) -> Number:
+    """`value` as a float or a float64 array, every element between `low` and `high` (and whole, if asked)."""
+    if type(value) is not float:
+        if isinstance(value, (bool, np.bool_, str, bytes, complex)) or value is None:
+            raise TypeError(f"{name} must be a real number or an array of them, got {value!r}")
+        if not isinstance(value, (int, float, np.integer, np.floating)):
+            return _real_array(name, value, rule, low, high, low_open, high_open, whole)
+    try:
+        number = float(value)
+    except OverflowError:
+        number = math.copysign(math.inf, value)
+    above = number > low if low_open else number >= low
+    below = number < high if high_open else number <= high
+    if not (above and below) or (whole and not number.is_integer()):
+        raise ValueError(f"{name} must be {rule}, got {value!r}")
+    return number
+
+
+def _real_array(
+    name: str, value: Any, rule: str, low: float, high: float, low_open: bool, high_open: bool, whole: bool
+) -> Number:
     try:
         raw = np.asarray(value)
     except ValueError as error:
@@ -45,32 +59,56 @@ def real(name: str, value: Any, rule: str, holds: Callable[[Any], Any]) -> Numbe
     if raw.dtype.kind not in "iuf":
         raise TypeError(f"{name} must be a real number or an array of them, got dtype {raw.dtype}")
     array: FloatArray = np.ascontiguousarray(raw, dtype=np.float64).reshape(raw.shape)
-    bad = ~np.asarray(holds(array), dtype=bool)
-    if bad.any():
-        where = np.unravel_index(int(np.argmax(bad)), array.shape)
-        place = f" at index {tuple(map(int, where))}" if array.ndim else ""
-        raise ValueError(f"{name} must be {rule}, got {float(array[where])!r}{place}")
-    return float(array) if array.ndim == 0 else array
+    if array.ndim == 0:
+        return real(name, float(array), rule, low, high, low_open=low_open, high_open=high_open, whole=whole)
+    if array.size:
+        # The smallest and the largest element decide, and NaN fails both comparisons; no temporaries.
+        least, most = float(array.min()), float(array.max())
+        above = least > low if low_open else least >= low
+        below = most < high if high_open else most <= high
+        if not (above and below) or (whole and not bool(np.all(np.floor(array) == array))):
+            good = (array > low if low_open else array >= low) & (
+                array < high if high_open else array <= high
+            )
+            if whole:
+                good &= np.floor(array) == array
+            where = np.unravel_index(int(np.argmin(good)), array.shape)
+            raise ValueError(
+                f"{name} must be {rule}, got {float(array[where])!r} at index {tuple(map(int, where))}"
+            )
+    return array
 
 
 def positive(name: str, value: Any) -> Number:
     """Finite and greater than 0."""
-    return real(name, value, "a finite number > 0", lambda x: (x > 0) & (x < math.inf))
+    if type(value) is float and 0.0 < value < math.inf:
+        return value
+    return real(name, value, "a finite number > 0", 0.0, math.inf, low_open=True, high_open=True)
 
 
 def non_negative(name: str, value: Any) -> Number:
     """Finite and at least 0."""
-    return real(name, value, "a finite number >= 0", lambda x: (x >= 0) & (x < math.inf))
+    return real(name, value, "a finite number >= 0", 0.0, math.inf, high_open=True)
 
 
 def probability(name: str, value: Any) -> Number:
     """In [0, 1]."""
-    return real(name, value, "a number in [0, 1]", lambda x: (x >= 0) & (x <= 1))
+    return real(name, value, "a number in [0, 1]", 0.0, 1.0)
 
 
 def open_probability(name: str, value: Any) -> Number:
     """In (0, 1), both ends excluded."""
-    return real(name, value, "a number in (0, 1), both ends excluded", lambda x: (x > 0) & (x < 1))
+    if type(value) is float and 0.0 < value < 1.0:
+        return value
+    rule = "a number in (0, 1), both ends excluded"
+    return real(name, value, rule, 0.0, 1.0, low_open=True, high_open=True)
+
+
+def count(name: str, value: Any, *, least: int = 0) -> Number:
+    """A whole number from `least` to 2**53, or an array of them, in floating point for the core."""
+    if type(value) is int and least <= value <= MAX_EXACT_INTEGER:
+        return float(value)
+    return real(name, value, f"an integer >= {least}", least, MAX_EXACT_INTEGER, whole=True)
 
 
 def scalar(name: str, value: Number) -> float:

@@ -4,11 +4,16 @@
 #include <pybind11/numpy.h>
 #include <pybind11/pybind11.h>
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
+#include <stdexcept>
+#include <tuple>
 #include <utility>
+#include <vector>
 
 #include "dpcore/interrupt.hpp"
+#include "dpcore/parallel.hpp"
 
 namespace py = pybind11;
 
@@ -37,16 +42,39 @@ auto interruptible(Kernel&& kernel) {
     }
 }
 
-// Applies f elementwise to N arrays. Each array is either one element or C-contiguous of the result's shape
-// (the Python layer, dpcore._validation.broadcast, makes it so). The GIL is released.
-template <std::size_t N, class F, std::size_t... I>
-void apply_elementwise(const std::array<const double*, N>& in, const std::array<std::size_t, N>& step, double* out,
-                       std::size_t count, F f, std::index_sequence<I...>) {
-    for (std::size_t i = 0; i < count; ++i) out[i] = f(in[I][i * step[I]]...);
+// Calls kernel(pointer_1, step_1, ..., pointer_N, step_N, out, count) in chunks, on all cores, without the GIL.
+// Each array is either one element (step 0) or C-contiguous of the result's shape (step 1); the Python layer,
+// dpcore._validation.broadcast, makes it so. Chunks are small enough that Ctrl-C is seen soon even where an
+// element costs a millisecond.
+namespace detail {
+
+template <class Kernel, std::size_t N, std::size_t... I>
+void call_fill(Kernel& kernel, const std::array<const double*, N>& in, const std::array<std::size_t, N>& step,
+               std::size_t done, double* out, std::size_t count, std::index_sequence<I...>) {
+    std::apply(kernel, std::tuple_cat(std::make_tuple(in[I] + done * step[I], step[I])...,
+                                      std::make_tuple(out + done, count)));
 }
 
-template <class F, class... Arrays>
-Doubles elementwise(F f, const Doubles& first, const Arrays&... rest) {
+// The loop over a scalar function, with call_fill's argument list.
+template <class F, std::size_t N>
+struct Each {
+    F f;
+    template <class... Arguments>
+    void operator()(Arguments... arguments) const {
+        run(std::make_tuple(arguments...), std::make_index_sequence<N>());
+    }
+    template <class Tuple, std::size_t... I>
+    void run(const Tuple& t, std::index_sequence<I...>) const {
+        double* out = std::get<2 * N>(t);
+        const std::size_t count = std::get<2 * N + 1>(t);
+        for (std::size_t i = 0; i < count; ++i) out[i] = f(std::get<2 * I>(t)[i * std::get<2 * I + 1>(t)]...);
+    }
+};
+
+}  // namespace detail
+
+template <class Kernel, class... Arrays>
+Doubles fill_chunked(std::size_t chunk, Kernel kernel, const Doubles& first, const Arrays&... rest) {
     constexpr std::size_t N = 1 + sizeof...(Arrays);
     const std::array<const Doubles*, N> arrays = {&first, &rest...};
     const Doubles* widest = &first;
@@ -63,17 +91,24 @@ Doubles elementwise(F f, const Doubles& first, const Arrays&... rest) {
     }
     double* result = out.mutable_data();
     const auto count = static_cast<std::size_t>(out.size());
-    constexpr std::size_t kChunk = 65536;  // about a millisecond between looks at Ctrl-C
     interruptible([&](dpcore::StopCheck stop) {
-        for (std::size_t done = 0; done < count; done += kChunk) {
-            stop();
-            std::array<const double*, N> at = in;
-            for (std::size_t i = 0; i < N; ++i) at[i] += done * step[i];
-            apply_elementwise(at, step, result + done, std::min(kChunk, count - done), f,
-                              std::make_index_sequence<N>());
-        }
+        dpcore::parallel_chunks(count, chunk, stop, [&](std::size_t first, std::size_t last) {
+            detail::call_fill(kernel, in, step, first, result, last - first, std::make_index_sequence<N>());
+        });
     });
     return out;
+}
+
+// For kernels that walk arrays themselves (a few tens of nanoseconds an element): a chunk is about a millisecond.
+template <class Kernel, class... Arrays>
+Doubles fill(Kernel kernel, const Arrays&... arrays) {
+    return fill_chunked(1 << 15, kernel, arrays...);
+}
+
+// Applies a scalar function to each element.
+template <class F, class... Arrays>
+Doubles elementwise(F f, const Arrays&... arrays) {
+    return fill_chunked(256, detail::Each<F, sizeof...(Arrays)>{f}, arrays...);
 }
 
 }  // namespace dpcore_bindings

@@ -67,9 +67,7 @@ def _real_array(
         above = least > low if low_open else least >= low
         below = most < high if high_open else most <= high
         if not (above and below) or (whole and not bool(np.all(np.floor(array) == array))):
-            good = (array > low if low_open else array >= low) & (
-                array < high if high_open else array <= high
-            )
+            good = (array > low if low_open else array >= low) & (array < high if high_open else array <= high)
             if whole:
                 good &= np.floor(array) == array
             where = np.unravel_index(int(np.argmin(good)), array.shape)
@@ -149,8 +147,6 @@ def broadcast(**named: Number) -> list[FloatArray]:
         shapes = ", ".join(f"{name} {a.shape}" for name, a in arrays.items())
         raise ValueError(f"arguments do not broadcast together: {shapes}") from None
     return [
-        np.ascontiguousarray(np.broadcast_to(a, shape))
-        if a.size != 1 or math.prod(shape) == 1
-        else a.reshape(1)
+        np.ascontiguousarray(np.broadcast_to(a, shape)) if a.size != 1 or math.prod(shape) == 1 else a.reshape(1)
         for a in arrays.values()
     ]

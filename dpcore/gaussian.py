@@ -1,8 +1,8 @@
 """The Gaussian mechanism: the exact trade-off between epsilon, delta and noise.
 
-Adding Normal(0, sigma^2) noise to a value of L2 sensitivity `sensitivity` satisfies (epsilon, delta)-differential
-privacy exactly when ``delta(epsilon=..., sigma=...) <= delta``. Every function takes numbers or arrays, which
-broadcast; numbers give Python floats.
+Adding Normal(0, sigma^2) noise to a value of L2 sensitivity `sensitivity` satisfies (epsilon, delta)-
+differential privacy exactly when ``delta(epsilon=..., sigma=...) <= delta``. Every function takes numbers or
+arrays, which broadcast; numbers give Python floats.
 
 References
 ----------
@@ -56,8 +56,8 @@ def delta(*, epsilon: ArrayLike, sigma: ArrayLike, sensitivity: ArrayLike = 1.0)
 
     Notes
     -----
-    ``delta = Phi(s/(2 sigma) - epsilon sigma/s) - exp(epsilon) Phi(-s/(2 sigma) - epsilon sigma/s)``, evaluated as
-    a product of positive factors: nothing cancels and nothing overflows.
+    ``delta = Phi(s/(2 sigma) - epsilon sigma/s) - exp(epsilon) Phi(-s/(2 sigma) - epsilon sigma/s)``, evaluated
+    as a product of positive factors: nothing cancels and nothing overflows.
 
     Examples
     --------
@@ -126,8 +126,8 @@ def sigma(
     sensitivity : float or array, > 0
         Largest L2 distance between the values of two neighbouring data sets.
     method : {"analytic", "probabilistic", "classical"}
-        "analytic": the smallest sigma that suffices. "probabilistic": the smallest for which the privacy loss exceeds
-        epsilon with probability at most delta, which is more than is needed. "classical":
+        "analytic": the smallest sigma that suffices. "probabilistic": the smallest for which the privacy loss
+        exceeds epsilon with probability at most delta, which is more than is needed. "classical":
         ``sensitivity sqrt(2 ln(1.25/delta))/epsilon``.
     compositions : int or array of them, >= 1
         Number of releases, each with noise sigma, that must satisfy (epsilon, delta) together.

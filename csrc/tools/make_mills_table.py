@@ -61,9 +61,7 @@ def polynomial() -> list[mp.mpf]:
 def main() -> None:
     """Print the header."""
     print("// Made by csrc/tools/make_mills_table.py; do not edit. 25 digits of each coefficient.")
-    print(
-        "// kMillsTaylor[i][n] = integral of u^n exp(-t_i u - u^2/2) du / n!, t_i the nodes of mills_node()."
-    )
+    print("// kMillsTaylor[i][n] = integral of u^n exp(-t_i u - u^2/2) du / n!, t_i the nodes of mills_node().")
     print("#pragma once\n\nnamespace dpcore::detail {\n")
     print(f"inline constexpr int kMillsNodes = {len(nodes())};")
     print(f"inline constexpr int kMillsTerms = {COEFFICIENTS};\n")
@@ -72,9 +70,8 @@ def main() -> None:
         row = ", ".join(mp.nstr(c, 25, strip_zeros=False) + "L" for c in coefficients(node))
         print(f"    // t = {mp.nstr(node, 8)}\n    {{{row}}},")
     print("};\n")
-    print(
-        f"// (t + {SHIFT}) R(t) as a polynomial in (t - {SHIFT})/(t + {SHIFT}), lowest power first, t >= -1/8."
-    )
+    y = f"(t - {SHIFT})/(t + {SHIFT})"
+    print(f"// (t + {SHIFT}) R(t) as a polynomial in {y}, lowest power first, t >= -1/8.")
     print(f"inline constexpr double kMillsShift = {SHIFT};")
     print(f"inline constexpr int kMillsDegree = {DEGREE};\n")
     row = ", ".join(mp.nstr(c, 20, strip_zeros=False) for c in polynomial())

@@ -43,14 +43,19 @@ def main() -> None:
         coefficients.append(mp.mpf(exact.numerator) / exact.denominator)
     print("// Written by csrc/tools/make_tables.py; do not edit.")
     print("// clang-format off")
-    print("#pragma once\n\n#include \"dpcore/double_double.hpp\"\n\nnamespace dpcore::tables {\n")
+    print('#pragma once\n\n#include "dpcore/double_double.hpp"\n\nnamespace dpcore::tables {\n')
     print(f"constexpr DoubleDouble kLn2 = {pair(mp.log(2))};")
     print(f"constexpr DoubleDouble kTwoPi = {pair(2 * mp.pi)};")
     print(f"constexpr DoubleDouble kHalfLnTwoPi = {pair(mp.log(2 * mp.pi) / 2)};")
     print(f"constexpr int kSmallFactorials = {SMALL};\n")
     print(table("kLogFactorial", [mp.log(mp.factorial(n)) for n in range(SMALL)], "ln n!, n = 0, 1, ..."))
-    print(table("kStirlingError", [stirling_error(n) for n in range(SMALL)],
-                "ln n! - [(n + 1/2) ln n - n + (1/2) ln(2 pi)], n = 1, 2, ...; entry 0 is unused"))
+    print(
+        table(
+            "kStirlingError",
+            [stirling_error(n) for n in range(SMALL)],
+            "ln n! - [(n + 1/2) ln n - n + (1/2) ln(2 pi)], n = 1, 2, ...; entry 0 is unused",
+        )
+    )
     print(table("kStirlingSeries", coefficients, "B(2j) / (2j (2j - 1)), j = 1, 2, ..."))
     print(table("kLogGrid", [mp.log(mp.mpf(i) / 64) for i in range(45, 92)], "ln(i / 64), i = 45 .. 91"))
     print(table("kOdd", [mp.mpf(1) / (2 * j + 1) for j in range(0, 12)], "1 / (2j + 1), j = 0, 1, ..."))

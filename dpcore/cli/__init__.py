@@ -37,9 +37,7 @@ def build_parser() -> argparse.ArgumentParser:
         allow_abbrev=False,
     )
     parser.add_argument("--version", action="store_true", help="print the version and exit")
-    parser.add_argument(
-        "--cmakedir", action="store_true", help="print the folder of dpcoreConfig.cmake and exit"
-    )
+    parser.add_argument("--cmakedir", action="store_true", help="print the folder of dpcoreConfig.cmake and exit")
     commands = parser.add_subparsers(metavar="COMMAND", parser_class=_Parser)
     for name in COMMANDS:
         module = importlib.import_module(f"dpcore.cli.{name}")

@@ -174,8 +174,7 @@ def _affordable(rate: float, seconds: float) -> int:
     samples = int(min(rate * seconds, float(MOST_SAMPLES)))
     if samples < 1:
         raise ValueError(
-            "evaluations_per_second * seconds must be at least 1, "
-            f"got {rate!r} * {seconds!r} = {rate * seconds!r}"
+            f"evaluations_per_second * seconds must be at least 1, got {rate!r} * {seconds!r} = {rate * seconds!r}"
         )
     return samples
 
@@ -224,9 +223,7 @@ def _confident(gamma: float | None, samples: int | None, confidence: float) -> O
         return OperatingPoint(samples, samples, gamma, rho, "confident")
     estimate = math.log(rho) / math.log1p(-gamma)
     if not estimate < MOST_SAMPLES:
-        raise ValueError(
-            f"gamma={gamma!r} needs more than {MOST_SAMPLES} samples at confidence {confidence!r}"
-        )
+        raise ValueError(f"gamma={gamma!r} needs more than {MOST_SAMPLES} samples at confidence {confidence!r}")
     needed = max(math.floor(estimate) - 1, 1)
     while not _is_confident(needed, needed, gamma, confidence):
         needed += 1

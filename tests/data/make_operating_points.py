@@ -79,8 +79,7 @@ if __name__ == "__main__":
         "published": [published(g) for g in GAMMAS],
         "published_gamma": [published_gamma(m) for m in (2, 10, 100, 1000, 10000, 10**6)],
         "published_order": [
-            published_order(m, g)
-            for m, g in ((100, 0.3), (1000, 0.1), (1000, 0.5), (10000, 0.05), (10**6, 0.01))
+            published_order(m, g) for m, g in ((100, 0.3), (1000, 0.1), (1000, 0.5), (10000, 0.05), (10**6, 0.01))
         ],
         "confident": [
             confident(g, c) for g in (0.5, 0.2, 0.1, 0.05, 0.01) for c in (0.5, 0.75, 0.9, 0.95, 0.99, 0.999)

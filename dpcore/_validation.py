@@ -58,12 +58,12 @@ def _real_array(
         raise ValueError(f"{name} must be a rectangular array of real numbers: {error}") from None
     if raw.dtype.kind not in "iuf":
         raise TypeError(f"{name} must be a real number or an array of them, got dtype {raw.dtype}")
-    array: FloatArray = np.ascontiguousarray(raw, dtype=np.float64).reshape(raw.shape)
+    array: FloatArray = raw.astype(np.float64, order="C", copy=False)
     if array.ndim == 0:
         return real(name, float(array), rule, low, high, low_open=low_open, high_open=high_open, whole=whole)
     if array.size:
         # The smallest and the largest element decide, and NaN fails both comparisons; no temporaries.
-        least, most = float(array.min()), float(array.max())
+        least, most = float(np.minimum.reduce(array, axis=None)), float(np.maximum.reduce(array, axis=None))
         above = least > low if low_open else least >= low
         below = most < high if high_open else most <= high
         if not (above and below) or (whole and not bool(np.all(np.floor(array) == array))):
@@ -140,13 +140,19 @@ def choice(name: str, value: Any, options: tuple[str, ...]) -> str:
 
 def broadcast(**named: Number) -> list[FloatArray]:
     """Arrays ready for the core: each has one element or is C-contiguous of the common shape."""
+    shapes = {value.shape for value in named.values() if isinstance(value, np.ndarray)}
+    if len(shapes) == 1:  # the usual case, without NumPy's general machinery
+        (shape,) = shapes
+        fill = shape if math.prod(shape) == 1 else (1,)
+        return [v if isinstance(v, np.ndarray) else np.full(fill, v) for v in named.values()]
     arrays = {name: np.asarray(value, dtype=np.float64) for name, value in named.items()}
     try:
         shape = np.broadcast_shapes(*(a.shape for a in arrays.values()))
     except ValueError:
-        shapes = ", ".join(f"{name} {a.shape}" for name, a in arrays.items())
-        raise ValueError(f"arguments do not broadcast together: {shapes}") from None
+        given = ", ".join(f"{name} {a.shape}" for name, a in arrays.items())
+        raise ValueError(f"arguments do not broadcast together: {given}") from None
+    if math.prod(shape) == 1:
+        return [a.reshape(shape) for a in arrays.values()]
     return [
-        np.ascontiguousarray(np.broadcast_to(a, shape)) if a.size != 1 or math.prod(shape) == 1 else a.reshape(1)
-        for a in arrays.values()
+        a.reshape(1) if a.size == 1 else np.ascontiguousarray(np.broadcast_to(a, shape)) for a in arrays.values()
     ]

@@ -19,12 +19,16 @@
 namespace dpcore {
 
 // Calls body(first, last) for consecutive chunks of [0, count), on up to hardware_concurrency threads, the
-// caller's among them. `stop` is polled by the caller's thread between its chunks. The first exception of any
-// thread is thrown again here, after all threads have ended. If the system refuses a thread, the others do its
-// work.
+// caller's among them. `stop` is polled by the caller's thread before each of its chunks, unless there is only
+// one. The first exception of any thread is thrown again here, after all threads have ended. If the system refuses
+// a thread, the others do its work.
 template <class Body>
 void parallel_chunks(std::size_t count, std::size_t chunk, const StopCheck& stop, const Body& body) {
     const std::size_t chunks = count / chunk + (count % chunk != 0);
+    if (chunks <= 1) {  // asking for the number of cores alone costs microseconds
+        if (count != 0) body(std::size_t{0}, count);
+        return;
+    }
     std::atomic<std::size_t> next{0};
     std::atomic<bool> failed{false};
     std::exception_ptr error;

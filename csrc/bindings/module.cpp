@@ -6,10 +6,12 @@ namespace py = pybind11;
 void register_build_info(py::module_& module);
 void register_gaussian(py::module_& module);
 void register_normal(py::module_& module);
+void register_confidence(py::module_& module);
 
 PYBIND11_MODULE(_core, module) {
     module.doc() = "Kernels of dpcore. Private: use the functions of the dpcore package.";
     register_build_info(module);
     register_gaussian(module);
     register_normal(module);
+    register_confidence(module);
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dpcore.risk._composition import Composition, compose
 from dpcore.risk._confidence import (
     approximate_dp,
     epsilon0_for,
@@ -18,21 +19,35 @@ from dpcore.risk._disclosure import (
     disclosure_probability,
     published_u,
 )
+from dpcore.risk._implicit import (
+    combined_confidence,
+    combined_epsilon0_for,
+    lemma12_eta,
+    sampled_sensitivity_confidence,
+    tolerance,
+)
 
 __all__ = [
     "IDENTITY_ASSETS",
     "Cheapest",
+    "Composition",
     "CostModel",
     "DisclosureBudget",
     "EpsilonRange",
     "NotConvexError",
     "approximate_dp",
+    "combined_confidence",
+    "combined_epsilon0_for",
+    "compose",
     "disclosure_epsilon",
     "disclosure_probability",
     "epsilon0_for",
     "epsilon_at_confidence",
     "gaussian_confidence",
     "laplace_confidence",
+    "lemma12_eta",
     "mechanism_confidence",
     "published_u",
+    "sampled_sensitivity_confidence",
+    "tolerance",
 ]

@@ -143,7 +143,7 @@ def epsilon_at_confidence(
     >>> round(epsilon_at_confidence(confidence=0.6, epsilon0=0.8, method="published"), 4)
     0.4011
     >>> round(epsilon_at_confidence(confidence=0.2, epsilon0=0.8), 4)
-    0.5856
+    0.5882
     >>> epsilon_at_confidence(confidence=0.6, epsilon0=0.8)
     0.8
     """

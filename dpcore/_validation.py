@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
 Number = float | FloatArray
 
 MAX_EXACT_INTEGER = 2**53
@@ -41,7 +42,7 @@ def real(
     try:
         number = float(value)
     except OverflowError:
-        number = math.copysign(math.inf, value)
+        number = math.inf if value > 0 else -math.inf
     above = number > low if low_open else number >= low
     below = number < high if high_open else number <= high
     if not (above and below) or (whole and not number.is_integer()):

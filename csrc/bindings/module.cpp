@@ -7,6 +7,7 @@ void register_build_info(py::module_& module);
 void register_gaussian(py::module_& module);
 void register_normal(py::module_& module);
 void register_confidence(py::module_& module);
+void register_samplers(py::module_& module);
 
 PYBIND11_MODULE(_core, module) {
     module.doc() = "Kernels of dpcore. Private: use the functions of the dpcore package.";
@@ -14,4 +15,5 @@ PYBIND11_MODULE(_core, module) {
     register_gaussian(module);
     register_normal(module);
     register_confidence(module);
+    register_samplers(module);
 }

@@ -157,7 +157,7 @@ def sigma(
     if method != "analytic":
         choice("method", method, tuple(_SIGMA))
         if method == "classical" and np.any(np.asarray(e) >= 1):
-            raise ValueError(f"epsilon must be < 1 for method='classical', got {np.max(e)!r}")
+            raise ValueError(f"epsilon must be < 1 for method='classical', got {float(np.max(e))!r}")
     solve = _SIGMA[method]
     if type(e) is float and type(d) is float and type(s) is float and type(k) is float:
         return _finite(solve(e, d, s, k))

@@ -188,6 +188,7 @@ double climb(double start, const Holds& holds) {
     double x = start;
     double step = std::nextafter(x, std::numeric_limits<double>::infinity()) - x;
     for (int i = 0; !holds(x); ++i) {
+        if (!(x < std::numeric_limits<double>::infinity())) return x;  // no double will do
         x += step;
         if (i >= 4) step *= 2;
     }

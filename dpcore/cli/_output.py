@@ -8,6 +8,14 @@ import textwrap
 from typing import Any
 
 
+def number(text: str) -> float:
+    """A real number given on the command line; whether it is allowed is for the library to say."""
+    try:
+        return float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"not a number: {text!r}") from None
+
+
 def add_output_options(parser: argparse.ArgumentParser) -> None:
     """Options that every command has."""
     parser.add_argument("--json", action="store_true", help="print one JSON object instead of text")

@@ -1,0 +1,92 @@
+"""What the installed package ships and says of itself."""
+
+import doctest
+import importlib
+import importlib.metadata
+import math
+import pathlib
+import pkgutil
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import dpcore
+from dpcore import _core
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+
+
+def modules():
+    found = [m.name for m in pkgutil.walk_packages(dpcore.__path__, "dpcore.") if m.name != "dpcore.__main__"]
+    return ["dpcore", *(name for name in found if name != "dpcore._core")]
+
+
+def test_the_installed_package_is_tested_not_the_checkout():
+    assert pathlib.Path(dpcore.__file__).resolve().parent != ROOT / "dpcore"
+
+
+def test_versions_agree():
+    assert dpcore.__version__ == _core.__version__ == importlib.metadata.version("dpcore")
+    assert f'"{dpcore.__version__}"' in (ROOT / "csrc/include/dpcore/version.hpp").read_text()
+
+
+def test_build_is_sound_for_numerics():
+    info = dpcore.build_info()
+    assert "fast-math" not in info["flags"]
+    assert "-Ofast" not in info["flags"]
+    # Importing the extension must not switch denormals off in the process, as a fast-math link would.
+    assert np.float64(5e-324) / 1 != 0
+    assert math.ldexp(1.0, -1074) > 0
+
+
+@pytest.mark.parametrize("name", modules())
+def test_doctests(name):
+    result = doctest.testmod(importlib.import_module(name), optionflags=doctest.NORMALIZE_WHITESPACE)
+    assert result.failed == 0
+
+
+def test_every_public_function_has_an_example():
+    missing = []
+    for name in modules():
+        module = importlib.import_module(name)
+        if any(part.startswith("_") for part in name.split(".")) or name.startswith("dpcore.cli"):
+            continue
+        for public in getattr(module, "__all__", ()):
+            thing = getattr(module, public)
+            if callable(thing) and getattr(thing, "__module__", name).startswith("dpcore"):
+                doc = thing.__doc__ or ""
+                if ">>>" not in doc and not (isinstance(thing, type) and issubclass(thing, Exception)):
+                    missing.append(f"{name}.{public}")
+    assert missing == []
+
+
+def documents():
+    return [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+
+
+@pytest.mark.parametrize("path", documents(), ids=lambda p: p.name)
+def test_code_in_documents_runs(path):
+    result = doctest.testfile(str(path), module_relative=False, optionflags=doctest.NORMALIZE_WHITESPACE)
+    assert result.failed == 0
+
+
+def test_areas_are_importable_and_listed():
+    for area in dpcore._AREAS:
+        assert getattr(dpcore, area).__name__ == f"dpcore.{area}"
+        assert area in dir(dpcore)
+    with pytest.raises(AttributeError, match="nonsense"):
+        dpcore.nonsense
+
+
+def test_what_an_embedder_needs_is_shipped(tmp_path):
+    include, library = pathlib.Path(dpcore.get_include()), pathlib.Path(dpcore.get_library_dir())
+    assert (include / "dpcore" / "gaussian.hpp").is_file()
+    assert (library / "libdpcore.a").is_file()
+    done = subprocess.run(
+        [sys.executable, "-m", "dpcore", "--cmakedir"], capture_output=True, text=True, check=True, cwd=tmp_path
+    )
+    assert (pathlib.Path(done.stdout.strip()) / "dpcoreConfig.cmake").is_file()
+    assert (pathlib.Path(dpcore.__file__).parent / "py.typed").is_file()
+    assert (pathlib.Path(dpcore.__file__).parent / "_core.pyi").is_file()

@@ -1,6 +1,6 @@
 """Checks an installed dpcore in an environment without compiler or checkout.
 
-    python tools/smoke_test.py
+python tools/smoke_test.py
 """
 
 from __future__ import annotations

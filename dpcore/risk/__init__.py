@@ -12,9 +12,11 @@ from dpcore.risk._confidence import (
     mechanism_confidence,
 )
 from dpcore.risk._cost import Cheapest, CostModel, EpsilonRange, NotConvexError
+from dpcore.risk._decision import Conflict, Limit, Noise, Recommendation
 from dpcore.risk._disclosure import (
     IDENTITY_ASSETS,
     DisclosureBudget,
+    disclosure_bound,
     disclosure_epsilon,
     disclosure_probability,
     published_u,
@@ -26,19 +28,25 @@ from dpcore.risk._implicit import (
     sampled_sensitivity_confidence,
     tolerance,
 )
+from dpcore.risk._recommend import recommend
 
 __all__ = [
     "IDENTITY_ASSETS",
     "Cheapest",
     "Composition",
+    "Conflict",
     "CostModel",
     "DisclosureBudget",
     "EpsilonRange",
+    "Limit",
+    "Noise",
     "NotConvexError",
+    "Recommendation",
     "approximate_dp",
     "combined_confidence",
     "combined_epsilon0_for",
     "compose",
+    "disclosure_bound",
     "disclosure_epsilon",
     "disclosure_probability",
     "epsilon0_for",
@@ -48,6 +56,7 @@ __all__ = [
     "lemma12_eta",
     "mechanism_confidence",
     "published_u",
+    "recommend",
     "sampled_sensitivity_confidence",
     "tolerance",
 ]

@@ -188,6 +188,16 @@ class CostModel:
             return f"CostModel.custom({self.function!r})"
         return f"CostModel(full={self.full!r}, floor={self.floor!r}, rate={self.rate!r})"
 
+    @property
+    def description(self) -> str:
+        """The model in words."""
+        if self.function is not None:
+            return f"by the function {getattr(self.function, '__name__', self.function)!s}"
+        return (
+            f"{self.floor:,.0f} to {self.floor + self.full:,.0f}, half-way at epsilon = "
+            f"{self.rate / math.log(2):.3g}"
+        )
+
     # --- costs ----------------------------------------------------------------------------------------------
 
     def cost(self, epsilon: Any) -> Number:

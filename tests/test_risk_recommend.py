@@ -1,0 +1,208 @@
+"""The recommendation: every limit is recomputed here from its definition, and the report is read back."""
+
+import html.parser
+import json
+import math
+import re
+
+import pytest
+
+from dpcore import risk
+
+HEALTH = {"records": 100, "cost": 550_000, "budget": 80_000, "allowed_error": 2.0}
+
+
+def limit(report, name):
+    (found,) = [item for item in report.limits if item.name == name]
+    return found
+
+
+def test_the_health_centre():
+    report = risk.recommend(**HEALTH)
+    assert report.feasible
+    assert (report.lower, report.epsilon) == (0.5, 0.5)
+    assert report.binding == "Allowed error with Laplace noise"
+    assert report.upper == risk.CostModel(full=550_000).epsilon_within(80_000)
+    assert report.expected_cost == pytest.approx(74434.41, abs=0.005)
+    assert report.facts["cost_at_risk_published"] == pytest.approx(37805.86, abs=0.005)
+    assert report.guess_right == pytest.approx(1 / (1 + math.exp(-0.5)))
+    assert report.count_right == pytest.approx(math.tanh(0.25))
+    (noise,) = report.noise
+    assert noise.scale == noise.expected_error == 2.0
+    assert noise.interval == pytest.approx(2 * math.log(20))
+
+
+def test_accuracy_prefers_the_other_end():
+    report = risk.recommend(**HEALTH, prefer="accuracy")
+    assert report.epsilon == report.upper
+    assert report.binding == "Budget"
+
+
+def test_budget_at_risk_limits_are_tight():
+    report = risk.recommend(**HEALTH)
+    model = risk.CostModel(full=550_000)
+    for name, method in (("Budget at risk", "exact"), ("Budget at risk, as published", "published")):
+        value = limit(report, name).value
+        assert not limit(report, name).used
+        assert model.cheapest(epsilon0=value, method=method).cost <= 80_000
+        assert model.cheapest(epsilon0=value * 1.00001, method=method).cost > 80_000
+
+
+def test_risk_threshold_alone():
+    report = risk.recommend(records=1000, impact=30_000, threshold=5_000)
+    assert report.epsilon == risk.disclosure_epsilon(impact=30_000, threshold=5_000)
+    assert 30_000 * report.count_right <= 5_000
+    assert limit(report, "Risk threshold, as published").value == 0.0
+    assert not limit(report, "Risk threshold (plausible values)").used
+
+
+def test_conflict_names_two_requirements_and_the_remedies_work():
+    ask = HEALTH | {"budget": 20_000}
+    report = risk.recommend(**ask)
+    assert not report.feasible
+    assert report.epsilon is None
+    conflict = report.conflict
+    assert (conflict.first, conflict.second) == ("Allowed error with Laplace noise", "Budget")
+    assert conflict.at_least == 0.5
+    assert conflict.at_most == pytest.approx(0.301733, abs=1e-6)
+    error, budget = conflict.remedies
+    numbers = [float(x.replace(",", "")) for x in re.findall(r"[\d.,]*\d", error)]
+    assert risk.recommend(**ask | {"allowed_error": numbers[0] * 1.001}).feasible
+    numbers = [float(x.replace(",", "")) for x in re.findall(r"[\d.,]*\d", budget)]
+    assert numbers[0] == 20_000
+    assert risk.recommend(**ask | {"budget": numbers[1] + 0.01}).feasible
+    for name in ("allowed error", "budget", "0.5", "0.3017"):
+        assert name in report.statement
+
+
+def test_remedies_count_every_limit_that_is_in_the_way():
+    report = risk.recommend(**HEALTH | {"budget": 20_000}, impact=30_000, threshold=5_000)
+    raised = report.conflict.remedies[-1]
+    assert "budget" in raised
+    assert "risk threshold" in raised
+
+
+def test_unavoidable_cost_above_the_budget():
+    report = risk.recommend(records=10, cost=risk.CostModel(full=100.0, floor=50.0), budget=40.0)
+    assert not report.feasible
+    assert "unavoidable" in report.statement
+
+
+def test_releases_share_the_level():
+    one, ten = (risk.recommend(records=100, allowed_error=2.0, releases=n) for n in (1, 10))
+    assert ten.epsilon == 10 * one.epsilon
+    assert ten.noise[0].expected_error == one.noise[0].expected_error
+
+
+def test_disclosure_bound_is_tanh_and_monotone_in_delta():
+    for epsilon in (0.01, 0.5, 3.0):
+        assert risk.disclosure_bound(epsilon=epsilon) == pytest.approx(math.tanh(epsilon / 2), rel=1e-15)
+        # By the sum, without the closed form.
+        nearly = risk.disclosure_bound(epsilon=epsilon, delta=1e-300)
+        assert nearly == pytest.approx(math.tanh(epsilon / 2), rel=1e-12)
+        values = [risk.disclosure_bound(epsilon=epsilon, delta=d) for d in (0, 1e-9, 1e-6, 1e-3, 0.1, 1.0)]
+        assert values == sorted(values)
+        assert values[-1] == 1.0
+    assert risk.disclosure_bound(epsilon=1.0, sensitivity=0.5) == pytest.approx(math.tanh(1.0), rel=1e-12)
+    assert risk.disclosure_bound(epsilon=1.0, sensitivity=3.0) >= math.tanh(1 / 6)
+
+
+def test_disclosure_bound_holds_for_gaussian_noise():
+    # The best guess at an integer under Gaussian noise is right with probability erf(1/(2 sqrt(2) sigma)).
+    from dpcore import gaussian
+
+    for sigma in (0.4, 1.0, 5.0):
+        for delta in (1e-9, 1e-3):
+            epsilon = gaussian.epsilon(sigma=sigma, delta=delta)
+            right = math.erf(1 / (2 * math.sqrt(2) * sigma))
+            assert right <= risk.disclosure_bound(epsilon=epsilon, delta=delta)
+
+
+# --- the report ---------------------------------------------------------------------------------------------
+
+
+class Reader(html.parser.HTMLParser):
+    """Collects what a browser would load, and the words."""
+
+    def __init__(self):
+        super().__init__()
+        self.loads, self.words, self.tags = [], [], []
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append(tag)
+        self.loads += [value for name, value in attrs if name in ("src", "href", "data", "action")]
+
+    def handle_data(self, data):
+        self.words.append(data)
+
+
+@pytest.mark.parametrize("budget", [80_000, 20_000])
+def test_html_stands_alone(budget, tmp_path):
+    report = risk.recommend(
+        **HEALTH | {"budget": budget}, impact=30_000, threshold=20_000, title="A <b>bold</b> title"
+    )
+    path = report.save(tmp_path / "report.html")
+    page = path.read_text(encoding="utf-8")
+    reader = Reader()
+    reader.feed(page)
+    assert reader.loads == []
+    assert "script" not in reader.tags
+    assert not re.search(r"url\(|@import|https?:", page)
+    assert page.count("<svg") == 4
+    assert "A <b>bold" not in page
+    words = " ".join("".join(reader.words).split())
+    assert ("Use epsilon = 0.5" in words) == report.feasible
+    assert ("No epsilon meets all requirements" in words) != report.feasible
+    # Every number of a plot is finite.
+    assert not re.search(r"\b(nan|inf)\b", page)
+
+
+def test_json_and_text(tmp_path):
+    report = risk.recommend(**HEALTH)
+    data = json.loads(report.save(tmp_path / "r.json").read_text())
+    assert data["epsilon"] == 0.5
+    assert data["limits"][0]["name"] == "Allowed error with Laplace noise"
+    assert data["statement"] == report.statement
+    assert "curves" not in data
+    text = report.save(tmp_path / "r.txt").read_text()
+    assert "Use epsilon = 0.5" in text
+    assert max(map(len, text.splitlines())) <= 100
+    with pytest.raises(ValueError, match="path"):
+        report.save(tmp_path / "r.pdf")
+    assert "epsilon=0.5" in repr(report)
+
+
+def test_infinity_is_valid_json():
+    report = risk.recommend(records=100, allowed_error=2.0)
+    assert json.loads(report.to_json())["upper"] == "Infinity"
+
+
+BAD = [
+    ({"records": 0, "allowed_error": 1.0}, "records"),
+    ({"records": 10}, "must be given"),
+    ({"records": 10, "impact": 5.0}, "together"),
+    ({"records": 10, "budget": 5.0}, "together"),
+    ({"records": 10, "known": 5, "allowed_error": 1.0}, "together"),
+    ({"records": 10, "known": 5, "bias": 0.5, "allowed_error": 1.0}, "delta"),
+    (
+        {"records": 10, "known": 5, "bias": 0.5, "delta": 0.01, "sensitivity": 2.0, "allowed_error": 1.0},
+        "sensitivity",
+    ),
+    ({"records": 10, "allowed_error": 0.0}, "allowed_error"),
+    ({"records": 10, "allowed_error": math.nan}, "allowed_error"),
+    ({"records": 10, "impact": 5.0, "threshold": 0.0}, "threshold"),
+    ({"records": 10, "cost": -5.0, "budget": 1.0}, "cost"),
+    ({"records": 10, "cost": 5.0, "budget": -1.0}, "budget"),
+    ({"records": 10, "allowed_error": 1.0, "releases": 0}, "releases"),
+    ({"records": 10, "allowed_error": 1.0, "delta": 1.0}, "delta"),
+    ({"records": 10, "allowed_error": 1.0, "confidence": 0.5}, "confidence"),
+    ({"records": 10, "allowed_error": 1.0, "prefer": "both"}, "prefer"),
+    ({"records": 10, "allowed_error": 1.0, "rely_on_partial_knowledge": True}, "known and bias"),
+    ({"records": 10, "impact": 5.0, "threshold": 7.0}, "do not limit"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "named"), BAD)
+def test_bad_input_is_named(arguments, named):
+    with pytest.raises(ValueError, match=named):
+        risk.recommend(**arguments)

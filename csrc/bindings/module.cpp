@@ -8,6 +8,7 @@ void register_gaussian(py::module_& module);
 void register_normal(py::module_& module);
 void register_confidence(py::module_& module);
 void register_samplers(py::module_& module);
+void register_accounting(py::module_& module);
 
 PYBIND11_MODULE(_core, module) {
     module.doc() = "Kernels of dpcore. Private: use the functions of the dpcore package.";
@@ -16,4 +17,5 @@ PYBIND11_MODULE(_core, module) {
     register_normal(module);
     register_confidence(module);
     register_samplers(module);
+    register_accounting(module);
 }

@@ -1,0 +1,110 @@
+// The law of the privacy loss of one mechanism, in one direction, seen through its moment generating function.
+//
+// For outputs P against Q the loss is L = log(dP/dQ) under P, M(z) = E[exp(zL); L finite] and K = log M. A LossLaw
+// knows K on the real line (to find saddle points) and hands out LossLines: K on Re z = c with certified error,
+// and an envelope of |M| along that line with which an integral to infinity can be cut off.
+//
+// Method:    closed forms arranged so that no cancellation occurs where the loss is small (expm1, log1p, sinh);
+// the
+//            subsampled Gaussian by the trapezoid rule in the output, whose error is bounded in a strip of the
+//            plane.
+// Domain:    every c; t >= 0. Laws are immutable and may be shared between threads; a line belongs to one thread.
+// Guarantee: LossLine::value is within its err of the truth; log_envelope(T) >= log |M(c + it)| for every t >= T
+// (on a
+//            lattice: for T <= t <= pi/step). See docs/accounting.md for the derivations.
+// Evidence:  tests/cpp/test_spectral.cpp, tests/test_accounting.py.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "dpcore/certified.hpp"
+
+namespace dpcore {
+
+// K and its first two derivatives at a real point; approximate (used to place contours, never in a bound).
+struct Cumulants {
+    double value = 0.0;
+    double first = 0.0;
+    double second = 0.0;
+};
+
+// The values origin + step * n. `exact` says that origin and step are free of rounding error.
+struct Lattice {
+    double origin = 0.0;
+    double step = 0.0;  // 0: not a lattice
+    double origin_err = 0.0;
+    double step_err = 0.0;
+};
+
+struct Atom {
+    double loss = 0.0;
+    double loss_err = 0.0;
+    double mass = 0.0;
+    double mass_err = 0.0;  // relative
+};
+
+class LossLine {
+public:
+    virtual ~LossLine() = default;
+    virtual Certified value(double t) const = 0;         // K(c + it)
+    virtual double log_envelope(double from) const = 0;  // see above
+    virtual double derivative_size(double t) const = 0;  // approximately |K'(c + it)|, never below 1/2 of it
+};
+
+enum class LawKind : std::uint8_t { gaussian, laplace, two_point, discrete_gaussian, subsampled_gaussian, atoms };
+
+class LossLaw {
+public:
+    virtual ~LossLaw() = default;
+    virtual LawKind kind() const = 0;
+    virtual Cumulants cumulants(double c) const = 0;
+    // copies: how often the law occurs in the composition; the certificate of a quadrature is chosen accordingly.
+    // reach: the largest t at which full accuracy is wanted. lattice: the envelope only has to hold up to pi/step.
+    virtual std::unique_ptr<LossLine> line(double c, double reach, double copies, bool lattice) const = 0;
+    virtual double max_loss() const = 0;  // of the finite part; rounded up
+    virtual double min_loss() const = 0;  // rounded down
+    virtual Lattice lattice() const { return {}; }
+    // log of the mass of finite losses and of all losses (0 unless a pmf does not sum to one), and their error.
+    virtual double log_finite_mass() const { return 0.0; }
+    virtual double log_total_mass() const { return 0.0; }
+    virtual double log_mass_err() const { return 0.0; }
+    virtual double infinite_mass() const { return 0.0; }
+    virtual bool infinite_mass_exact() const { return true; }  // free of rounding error
+    // The finite atoms, if there are finitely many and nothing else.
+    virtual std::vector<Atom> atoms() const { return {}; }
+    // Parameters that identify the law among those of its kind.
+    virtual std::vector<double> parameters() const = 0;
+};
+
+using LawPtr = std::shared_ptr<const LossLaw>;
+
+// Gaussian noise: L ~ Normal(rho, 2 rho), rho = (sensitivity/sigma)^2/2.
+LawPtr gaussian_law(double sigma, double sensitivity);
+// Several Gaussian mechanisms are one: the rho add up. rho_err is relative.
+LawPtr gaussian_law_of_rho(double rho, double rho_err);
+double gaussian_rho(const LossLaw& law);
+double gaussian_rho_err(const LossLaw& law);
+
+// Laplace noise of scale sensitivity/epsilon.
+LawPtr laplace_law(double epsilon);
+
+// Infinite loss with probability delta, else randomised response with the given epsilon.
+LawPtr two_point_law(double epsilon, double delta);
+
+// Discrete Gaussian noise on the integers, answers that differ by the integer `shift`.
+LawPtr discrete_gaussian_law(double sigma, double shift);
+
+// Discrete Laplace noise exp(-|x|/scale) on the integers, answers that differ by the integer `shift`.
+LawPtr discrete_laplace_law(double scale, std::int64_t shift);
+
+// Poisson-subsampled Gaussian, sensitivity 1. removal: the mixture (1-q) N(0, s^2) + q N(1, s^2) against N(0,
+// s^2); otherwise N(0, s^2) against the mixture.
+LawPtr subsampled_gaussian_law(double sigma, double rate, bool removal);
+
+// Any finite pair: losses log(p/q) with mass p.
+LawPtr pmf_law(const std::vector<double>& p, const std::vector<double>& q);
+
+}  // namespace dpcore

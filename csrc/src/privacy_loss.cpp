@@ -1,0 +1,449 @@
+#include "dpcore/privacy_loss.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <stdexcept>
+
+#include "dpcore/enumeration.hpp"
+
+namespace dpcore {
+
+namespace {
+
+constexpr double kInf = std::numeric_limits<double>::infinity();
+constexpr double kMaxCopies = 9007199254740992.0;  // 2^53
+// Relative width with which auto is content before it tries another way.
+constexpr double kContentWidth = 1e-9;
+
+std::shared_ptr<Mechanism> symmetric(const char* name, std::vector<std::pair<std::string, double>> parameters,
+                                     LawPtr law) {
+    auto m = std::make_shared<Mechanism>();
+    m->name = name;
+    m->parameters = std::move(parameters);
+    m->forward = law;
+    m->backward = std::move(law);
+    return m;
+}
+
+LawPtr subsampled(double sigma, double rate, bool removal) {
+    if (rate == 0.0) return gaussian_law_of_rho(0.0, 0.0);
+    if (rate == 1.0) return gaussian_law(sigma, 1.0);
+    return subsampled_gaussian_law(sigma, rate, removal);
+}
+
+LogBounds intersect(const LogBounds& a, const LogBounds& b) {
+    return {std::max(a.log_lower, b.log_lower), std::min(a.log_upper, b.log_upper)};
+}
+Interval intersect(const Interval& a, const Interval& b) {
+    return {std::max(a.lower, b.lower), std::min(a.upper, b.upper)};
+}
+
+// One Laplace release: 1 - exp((eps - eps0)/2).
+LogBounds one_laplace(double epsilon0, double epsilon) {
+    if (epsilon >= epsilon0) return {-kInf, -kInf};
+    const double half = 0.5 * (epsilon - epsilon0);
+    const double value = std::log(-std::expm1(half));
+    const double err = 4.0 * kLibm * (1.0 + std::fabs(value));
+    return {value - err, std::min(0.0, value + err)};
+}
+
+// One subsampled release is one Gaussian release at another epsilon, times a factor.
+LogBounds one_subsampled(double sigma, double rate, bool removal, double epsilon, StopCheck stop) {
+    const Composition gaussian = Composition::of({{gaussian_law(sigma, 1.0), 1.0}});
+    double at = 0.0;
+    double at_err = 0.0;
+    double factor = rate;
+    double factor_err = 0.0;
+    if (removal) {
+        // q H(N1 || N0) at log(1 + (e^eps - 1)/q)
+        if (epsilon < 700.0) {
+            const double ratio = std::expm1(epsilon) / rate;
+            at = std::log1p(ratio);
+            at_err = 3.0 * kLibm * (1.0 + at);
+        } else {
+            at = epsilon - std::log(rate);
+            at_err = 4.0 * kLibm * at + std::exp(-600.0);
+        }
+        if (std::isinf(at)) return {-kInf, std::log(rate)};
+    } else {
+        // a H(N0 || N1) at log(q e^eps/a), a = 1 - (1-q) e^eps = q - (1-q)(e^eps - 1)
+        const double fall = epsilon < 700.0 ? (1.0 - rate) * std::expm1(epsilon) : kInf;
+        factor = rate - fall;
+        const double slip = 3.0 * kLibm * fall;
+        if (factor <= -slip) return {-kInf, -kInf};
+        if (factor <= 4.0 * slip) {
+            const double top = factor + slip;
+            return {-kInf, std::log(top)};
+        }
+        factor_err = slip / (factor - slip) + kRound;
+        at = epsilon + std::log(rate / factor);
+        at_err = 4.0 * kRound * (epsilon + 1.0) + kLibm * std::fabs(at) + 2.0 * factor_err;
+        at = std::max(at, 0.0);
+    }
+    const LogBounds low = spectral_delta(gaussian, at + at_err, stop);
+    const LogBounds high = spectral_delta(gaussian, std::max(0.0, at - at_err), stop);
+    const double lf = std::log(factor);
+    const double err = factor_err + 2.0 * kLibm * (1.0 + std::fabs(lf));
+    const auto outward = [](double x) { return std::isfinite(x) ? 2.0 * kRound * std::fabs(x) : 0.0; };
+    LogBounds out = {low.log_lower + lf - err, high.log_upper + lf + err};
+    out.log_lower -= outward(out.log_lower);
+    out.log_upper += outward(out.log_upper);
+    return out;
+}
+
+bool single(const Composition& comp, LawKind kind) {
+    return comp.terms.size() == 1 && comp.terms[0].copies == 1.0 && comp.terms[0].law->kind() == kind;
+}
+
+double enumeration_size(const Composition& comp) {
+    return comp.atomic && !comp.terms.empty() && comp.log_finite_mass > -kInf ? Enumeration::size(comp) : kInf;
+}
+
+LogBounds with_infinite(const Composition& comp, const Interval& finite) {
+    const double low = (finite.lower + comp.infinite_mass_lower()) * (1.0 - kLibm);
+    const double high = (finite.upper + comp.infinite_mass_upper()) * (1.0 + kLibm);
+    const auto widen = [](double l, double sign) {
+        return std::isfinite(l) ? l + sign * 2.0 * kLibm * (1.0 + std::fabs(l)) : l;
+    };
+    return {widen(std::log(low), -1.0), widen(std::log(high), 1.0)};
+}
+
+// delta in one direction.
+LogBounds log_delta_of(const Composition& comp, double epsilon, Engine engine, StopCheck stop) {
+    if (engine == Engine::automatic) {
+        if (single(comp, LawKind::laplace)) return one_laplace(comp.terms[0].law->parameters()[0], epsilon);
+        if (single(comp, LawKind::subsampled_gaussian)) {
+            const std::vector<double> p = comp.terms[0].law->parameters();
+            return one_subsampled(p[0], p[1], p[2] != 0.0, epsilon, stop);
+        }
+        if (enumeration_size(comp) <= 64.0) return with_infinite(comp, Enumeration(comp, stop).delta(epsilon));
+    }
+    LogBounds out = spectral_delta(comp, epsilon, stop);
+    if (engine == Engine::spectral || out.log_upper - out.log_lower <= kContentWidth || out.log_upper == -kInf)
+        return out;
+    if (enumeration_size(comp) <= kMaxEnumeration)
+        out = intersect(out, with_infinite(comp, Enumeration(comp, stop).delta(epsilon)));
+    return out;
+}
+
+// epsilon in one direction, from delta alone: bracketing, for compositions on which contours are of no use.
+Interval epsilon_by_search(const Composition& comp, double delta, Engine engine, StopCheck stop) {
+    const double p_lower = comp.infinite_mass_lower();
+    if (delta < p_lower) return {kInf, kInf};
+    const double goal = delta > 0.0 ? std::log(delta) : -kInf;
+    const double goal_err = delta > 0.0 ? kLibm * std::fabs(goal) : 0.0;
+    const auto at = [&](double eps) { return log_delta_of(comp, eps, engine, stop); };
+    const LogBounds zero = at(0.0);
+    if (zero.log_upper <= goal - goal_err) return {0.0, 0.0};
+    double high = std::isfinite(comp.max_loss) ? std::max(comp.max_loss, 0.0) : 1.0;
+    if (!(at(high).log_upper <= goal - goal_err) && delta > 0.0 && !std::isfinite(comp.max_loss)) {
+        while (high < 1e300 && !(at(high).log_upper <= goal - goal_err)) high *= 2.0;
+        if (!(high < 1e300)) high = kInf;
+    }
+    if (delta == 0.0)
+        return {0.0, comp.infinite_mass_upper() > 0.0 ? kInf : (std::isfinite(comp.max_loss) ? high : kInf)};
+    const auto bisect = [&](auto holds, double lo, double hi) {  // holds(lo) false side, holds(hi) true
+        for (int i = 0; i < 200 && hi - lo > 1e-13 * hi; ++i) {
+            const double mid = 0.5 * (lo + hi);
+            if (holds(mid))
+                hi = mid;
+            else
+                lo = mid;
+        }
+        return std::pair<double, double>(lo, hi);
+    };
+    if (!std::isfinite(high)) return {0.0, kInf};
+    const auto upper = bisect([&](double e) { return at(e).log_upper <= goal - goal_err; }, 0.0, high);
+    const auto lower = bisect([&](double e) { return !(at(e).log_lower > goal + goal_err); }, 0.0, upper.second);
+    return {zero.log_lower > goal + goal_err ? lower.first : 0.0, upper.second};
+}
+
+Interval epsilon_of(const Composition& comp, double delta, Engine engine, StopCheck stop) {
+    const bool closed = single(comp, LawKind::laplace) || single(comp, LawKind::subsampled_gaussian);
+    if (engine == Engine::automatic && closed && delta > 0.0 && delta < 1.0)
+        return epsilon_by_search(comp, delta, engine, stop);
+    Interval out = spectral_epsilon(comp, delta, stop);
+    if (engine == Engine::spectral || out.lower == out.upper) return out;
+    if (std::isfinite(out.upper) && out.upper - out.lower <= 1e-8 * std::max(out.upper, 1.0)) return out;
+    if (enumeration_size(comp) <= kMaxEnumeration && delta > 0.0) {
+        const Enumeration all(comp, stop);
+        const double p_lower = comp.infinite_mass_lower();
+        const double p_upper = comp.infinite_mass_upper();
+        double lo = 0.0, hi = std::max(comp.max_loss, 0.0);
+        if (!(all.delta(0.0).lower + p_lower > delta))
+            return intersect(out, {0.0, all.delta(0.0).upper + p_upper <= delta ? 0.0 : out.upper});
+        if (!(p_upper <= delta)) return out;
+        double a = lo, b = hi;
+        for (int i = 0; i < 100 && b - a > 1e-14 * b; ++i) {
+            const double mid = 0.5 * (a + b);
+            const Interval d = all.delta(mid);
+            if (d.upper + p_upper <= delta * (1.0 - kLibm))
+                hi = b = mid;
+            else if (d.lower + p_lower > delta * (1.0 + kLibm))
+                lo = a = mid;
+            else {  // inside the error: leave by small steps on both sides
+                double w = 1e-15 * std::max(mid, 1e-300);
+                for (; mid + w < hi; w *= 4.0)
+                    if (all.delta(mid + w).upper + p_upper <= delta * (1.0 - kLibm)) {
+                        hi = mid + w;
+                        break;
+                    }
+                w = 1e-15 * std::max(mid, 1e-300);
+                for (; mid - w > lo; w *= 4.0)
+                    if (all.delta(mid - w).lower + p_lower > delta * (1.0 + kLibm)) {
+                        lo = mid - w;
+                        break;
+                    }
+                break;
+            }
+        }
+        out = intersect(out, {lo, hi});
+    }
+    return out;
+}
+
+Tails tails_of(const Composition& comp, double at, StopCheck stop) {
+    if (single(comp, LawKind::laplace)) {
+        // L = e0 - 2 clip(x, 0, e0) for x ~ Laplace(1).
+        const double e0 = comp.terms[0].law->parameters()[0];
+        const double half = 0.5 * std::exp(0.5 * (at - e0));
+        const double err = 4.0 * kLibm;
+        Tails out = {{0.0, 0.0}, {0.0, 0.0}};
+        if (at < -e0)
+            out.above = {1.0, 1.0};
+        else if (at < e0)
+            out.above = {1.0 - half * (1.0 + err), 1.0 - half * (1.0 - err)};
+        if (at > e0)
+            out.below = {1.0, 1.0};
+        else if (at > -e0)
+            out.below = {half * (1.0 - err), half * (1.0 + err)};
+        return out;
+    }
+    if (enumeration_size(comp) <= 4096.0 ||
+        (!comp.smooth && !(comp.lattice.step > 0.0) && enumeration_size(comp) <= kMaxEnumeration)) {
+        const Enumeration all(comp, stop);
+        const Interval above = all.above(at);
+        return {{above.lower + comp.infinite_mass_lower(), above.upper + comp.infinite_mass_upper()},
+                all.below(at)};
+    }
+    return spectral_tails(comp, at, stop);
+}
+
+Interval confidence_of(const Composition& comp, double epsilon, StopCheck stop) {
+    if (single(comp, LawKind::laplace)) {
+        const double e0 = comp.terms[0].law->parameters()[0];
+        if (epsilon >= e0) return {1.0, 1.0};
+        const double value = std::exp(-0.5 * e0) * std::sinh(0.5 * epsilon);
+        return {value * (1.0 - 4.0 * kLibm), value * (1.0 + 4.0 * kLibm)};
+    }
+    if (comp.terms.empty()) return {1.0, 1.0};
+    const Interval above = tails_of(comp, epsilon, stop).above;
+    const Interval below = tails_of(comp, -epsilon, stop).below;
+    const double total = std::exp(comp.log_total_mass);
+    const double slack = total * (comp.log_mass_err + 4.0 * kLibm);
+    if (above.upper == 0.0 && below.upper == 0.0 && comp.log_total_mass == 0.0) return {1.0, 1.0};
+    return {std::max(0.0, total - above.upper - below.upper - slack),
+            std::min(total, total - above.lower - below.lower + slack)};
+}
+
+}  // namespace
+
+bool Mechanism::same(const Mechanism& other) const {
+    return this == &other ||
+           (name == other.name && parameters == other.parameters && p == other.p && q == other.q);
+}
+
+MechanismPtr Mechanism::gaussian(double sigma, double sensitivity) {
+    return symmetric("gaussian", {{"sigma", sigma}, {"sensitivity", sensitivity}},
+                     gaussian_law(sigma, sensitivity));
+}
+MechanismPtr Mechanism::laplace(double epsilon) {
+    return symmetric("laplace", {{"epsilon", epsilon}},
+                     epsilon > 0.0 ? laplace_law(epsilon) : two_point_law(0.0, 0.0));
+}
+MechanismPtr Mechanism::randomized_response(double epsilon) {
+    return symmetric("randomized_response", {{"epsilon", epsilon}}, two_point_law(epsilon, 0.0));
+}
+MechanismPtr Mechanism::pure(double epsilon) {
+    return symmetric("pure", {{"epsilon", epsilon}}, two_point_law(epsilon, 0.0));
+}
+MechanismPtr Mechanism::approximate(double epsilon, double delta) {
+    return symmetric("approximate", {{"epsilon", epsilon}, {"delta", delta}}, two_point_law(epsilon, delta));
+}
+MechanismPtr Mechanism::discrete_laplace(double scale, double sensitivity) {
+    return symmetric("discrete_laplace", {{"scale", scale}, {"sensitivity", sensitivity}},
+                     discrete_laplace_law(scale, static_cast<std::int64_t>(sensitivity)));
+}
+MechanismPtr Mechanism::discrete_gaussian(double sigma, double sensitivity) {
+    return symmetric("discrete_gaussian", {{"sigma", sigma}, {"sensitivity", sensitivity}},
+                     discrete_gaussian_law(sigma, sensitivity));
+}
+MechanismPtr Mechanism::subsampled_gaussian(double sigma, double rate, char neighbours) {
+    auto m = std::make_shared<Mechanism>();
+    m->name = "subsampled_gaussian";
+    m->parameters = {{"sigma", sigma}, {"rate", rate}, {"neighbours", static_cast<double>(neighbours)}};
+    const bool plain = rate == 0.0 || rate == 1.0;
+    m->forward = subsampled(sigma, rate, neighbours != 'a');
+    m->backward = plain || neighbours != 'b' ? m->forward : subsampled(sigma, rate, false);
+    return m;
+}
+MechanismPtr Mechanism::pmf(std::vector<double> p, std::vector<double> q) {
+    auto m = std::make_shared<Mechanism>();
+    m->name = "pmf";
+    m->forward = pmf_law(p, q);
+    m->backward = pmf_law(q, p);
+    m->p = std::move(p);
+    m->q = std::move(q);
+    return m;
+}
+
+PrivacyLoss::PrivacyLoss(std::vector<Entry> entries) {
+    auto state = std::make_shared<State>();
+    state->entries = std::move(entries);
+    for (const Entry& e : state->entries) {
+        if (!(e.copies >= 0.0 && e.copies <= kMaxCopies))
+            throw std::invalid_argument("more than 2^53 copies of one mechanism");
+        state->symmetric = state->symmetric && e.mechanism->forward == e.mechanism->backward;
+    }
+    state_ = std::move(state);
+}
+
+const PrivacyLoss::State& PrivacyLoss::composed() const {
+    const State& s = *state_;
+    std::call_once(s.once, [&s] {
+        // Equal mechanisms share one law, also when they were made apart.
+        std::vector<const Entry*> order;
+        for (const Entry& e : s.entries) order.push_back(&e);
+        const auto before = [](const Entry* a, const Entry* b) {
+            const Mechanism& x = *a->mechanism;
+            const Mechanism& y = *b->mechanism;
+            if (x.name != y.name) return x.name < y.name;
+            if (x.parameters != y.parameters) return x.parameters < y.parameters;
+            return x.p != y.p ? x.p < y.p : x.q < y.q;
+        };
+        std::stable_sort(order.begin(), order.end(), before);
+        std::vector<Term> forward, backward;
+        const Mechanism* last = nullptr;
+        for (const Entry* e : order) {
+            if (e->copies == 0.0) continue;
+            if (last != nullptr && last->same(*e->mechanism)) {
+                forward.back().copies += e->copies;
+                backward.back().copies += e->copies;
+                continue;
+            }
+            last = e->mechanism.get();
+            forward.push_back({e->mechanism->forward, e->copies});
+            backward.push_back({e->mechanism->backward, e->copies});
+        }
+        s.forward = Composition::of(std::move(forward));
+        if (!s.symmetric) s.backward = Composition::of(std::move(backward));
+    });
+    return s;
+}
+
+PrivacyLoss PrivacyLoss::compose(const PrivacyLoss& other) const {
+    std::vector<Entry> all;
+    all.reserve(entries().size() + other.entries().size());
+    all = entries();
+    for (const Entry& e : other.entries()) {
+        if (!all.empty() && all.back().mechanism->same(*e.mechanism))
+            all.back().copies += e.copies;
+        else
+            all.push_back(e);
+    }
+    return PrivacyLoss(std::move(all));
+}
+
+PrivacyLoss PrivacyLoss::times(double copies) const {
+    std::vector<Entry> all = entries();
+    for (Entry& e : all) e.copies *= copies;
+    return PrivacyLoss(std::move(all));
+}
+
+PrivacyLoss PrivacyLoss::compose_all(const std::vector<PrivacyLoss>& losses) {
+    std::vector<Entry> all;
+    for (const PrivacyLoss& l : losses) {
+        for (const Entry& e : l.entries()) {
+            if (!all.empty() && all.back().mechanism->same(*e.mechanism))
+                all.back().copies += e.copies;
+            else
+                all.push_back(e);
+        }
+    }
+    return PrivacyLoss(std::move(all));
+}
+
+LogBounds PrivacyLoss::log_delta(double epsilon, Engine engine, StopCheck stop) const {
+    const State& s = composed();
+    LogBounds out = log_delta_of(s.forward, epsilon, engine, stop);
+    if (!s.symmetric) {
+        const LogBounds other = log_delta_of(s.backward, epsilon, engine, stop);
+        out = {std::max(out.log_lower, other.log_lower), std::max(out.log_upper, other.log_upper)};
+    }
+    if (s.forward.log_total_mass == 0.0) out.log_upper = std::min(out.log_upper, 0.0);
+    return out;
+}
+
+Interval PrivacyLoss::delta(double epsilon, Engine engine, StopCheck stop) const {
+    Interval out = from_log(log_delta(epsilon, engine, stop));
+    if (state_->forward.log_total_mass == 0.0) out.upper = std::min(out.upper, 1.0);
+    return out;
+}
+
+Interval PrivacyLoss::epsilon(double delta, Engine engine, StopCheck stop) const {
+    const State& s = composed();
+    Interval out = epsilon_of(s.forward, delta, engine, stop);
+    if (!s.symmetric) {
+        const Interval other = epsilon_of(s.backward, delta, engine, stop);
+        out = {std::max(out.lower, other.lower), std::max(out.upper, other.upper)};
+    }
+    return out;
+}
+
+Interval PrivacyLoss::confidence(double epsilon, StopCheck stop) const {
+    const State& s = composed();
+    Interval out = confidence_of(s.forward, epsilon, stop);
+    if (!s.symmetric) {
+        const Interval other = confidence_of(s.backward, epsilon, stop);
+        out = {std::min(out.lower, other.lower), std::min(out.upper, other.upper)};
+    }
+    return out;
+}
+
+double PrivacyLoss::mean() const {
+    const State& s = composed();
+    const auto of = [](const Composition& c) {
+        if (c.terms.empty()) return 0.0;
+        return c.infinite_mass_upper() > 0.0 ? kInf : c.cumulants(0.0).first;
+    };
+    return s.symmetric ? of(s.forward) : std::max(of(s.forward), of(s.backward));
+}
+
+double PrivacyLoss::variance() const {
+    const State& s = composed();
+    const auto of = [](const Composition& c) {
+        if (c.terms.empty()) return 0.0;
+        return c.infinite_mass_upper() > 0.0 ? kInf : c.cumulants(0.0).second;
+    };
+    if (s.symmetric) return of(s.forward);
+    const bool forward = s.forward.cumulants(0.0).first >= s.backward.cumulants(0.0).first;
+    return std::max(forward ? of(s.forward) : of(s.backward), 0.0);
+}
+
+double PrivacyLoss::max_loss() const {
+    const State& s = composed();
+    const auto of = [](const Composition& c) { return c.infinite_mass_upper() > 0.0 ? kInf : c.max_loss; };
+    return s.symmetric ? of(s.forward) : std::max(of(s.forward), of(s.backward));
+}
+
+Interval PrivacyLoss::infinite_mass() const {
+    const State& s = composed();
+    Interval out = {s.forward.infinite_mass_lower(), s.forward.infinite_mass_upper()};
+    if (!s.symmetric)
+        out = {std::max(out.lower, s.backward.infinite_mass_lower()),
+               std::max(out.upper, s.backward.infinite_mass_upper())};
+    return out;
+}
+
+}  // namespace dpcore

@@ -1,0 +1,466 @@
+// The loss of the Poisson-subsampled Gaussian mechanism; see loss_law.hpp and docs/accounting.md, "Subsampled
+// Gaussian".
+//
+// With y = (2x - 1)/(2 s^2) and r(x) = q e^y / (1 - q + q e^y): Lambda(x) = log(1 - q + q e^y), Lambda' = r/s^2.
+// Removal: L = Lambda under N(x; 0, s^2) e^Lambda. Addition: L = -Lambda under N(x; 0, s^2).
+// Tilted by c both have the density N(x; 0, s^2) exp(p Lambda) with p = 1 + c (removal) or -c (addition).
+#include <algorithm>
+#include <limits>
+#include <vector>
+
+#include "dpcore/loss_law.hpp"
+
+namespace dpcore {
+
+namespace {
+
+constexpr double kInf = std::numeric_limits<double>::infinity();
+constexpr double kPi = 3.14159265358979323846;
+constexpr double kMaxNodes = 200000.0;
+
+struct Model {
+    double sigma, q;
+    bool removal;
+
+    double exponent(double x) const { return (x - 0.5) / (sigma * sigma); }
+    double lambda(double x) const {
+        const double y = exponent(x);
+        return y < 30.0 ? std::log1p(q * std::expm1(y))
+                        : y + std::log(q) + std::log1p((1.0 - q) / q * std::exp(-y));
+    }
+    // Absolute error of lambda as computed above.
+    double lambda_err(double x, double lambda_value) const {
+        const double y = exponent(x);
+        const double share = posterior(x);
+        return 3.0 * kLibm *
+                   (share +
+                    std::min(q, 1.0) * (1.0 - share) / (1.0 - q) * std::fabs(std::expm1(std::min(y, 0.0))) +
+                    std::fabs(lambda_value)) +
+               4.0 * kRound * std::fabs(y) * share +
+               (y >= 30.0 ? 4.0 * kRound * (std::fabs(y) + std::fabs(std::log(q))) : 0.0);
+    }
+    double posterior(double x) const {
+        return 1.0 / (1.0 + (1.0 - q) / q * std::exp(std::min(-exponent(x), 700.0)));
+    }
+    double power(double c) const { return removal ? 1.0 + c : -c; }
+    double sign() const { return removal ? 1.0 : -1.0; }
+    double log_density(double x, double lambda_value, double p) const {
+        return p * lambda_value - x * x / (2.0 * sigma * sigma);
+    }
+    double log_norm() const { return -std::log(sigma) - 0.91893853320467274178; }
+
+    // Ends beyond which the tilted density falls at least like a Gaussian of `deviations` standard deviations.
+    double lowest(double p, double deviations) const {
+        return -deviations * sigma - 1.0 + (p < 0.0 ? p * posterior(0.0) : 0.0);
+    }
+    double highest(double p, double deviations) const { return deviations * sigma + (p > 0.0 ? p : 0.0); }
+};
+
+struct Node {
+    double loss;    // L, sign included
+    double weight;  // tilted mass: step * density * exp(c L), without exp(-K(c))
+};
+
+class SubsampledLine final : public LossLine {
+public:
+    SubsampledLine(const Model& model, double c, double reach, double copies) : m_(model), c_(c), copies_(copies) {
+        const double p = m_.power(c);
+        const double tolerance = 1e-14 / std::max(1.0, copies);
+        const double deviations = std::sqrt(2.0 * std::log(1.0 / tolerance)) + 1.0;
+        const double left = m_.lowest(p, deviations);
+        const double right = m_.highest(p, deviations);
+        const double s = m_.sigma;
+        double step = std::min(0.5 * s, 0.5 * s * s);
+        step = std::min(step, 2.0 * kPi * s * s / (40.0 + reach / 4.0));
+        // Smaller steps until the certificate holds. 2^j times a fixed step keeps the choice deterministic.
+        for (int attempt = 0;; ++attempt) {
+            if ((right - left) / step > kMaxNodes) {
+                quadrature_ = kInf;
+                break;
+            }
+            build(left, right, step);
+            quadrature_ = strip_error(step, reach) + tail_;
+            if (quadrature_ <= tolerance * mass_ || attempt > 12) break;
+            step *= 0.7;
+        }
+    }
+
+    Certified value(double t) const override {
+        // M - 1 = sum w (exp(cL) - 1) - 2 sum W sin^2(tL/2) + 2i sum W sin(tL/2) cos(tL/2), compensated sums.
+        double fall = 0.0, fall_low = 0.0, turn = 0.0, turn_low = 0.0;
+        for (const Node& n : nodes_) {
+            const double half = 0.5 * t * n.loss;
+            const double sine = std::sin(half);
+            const double swing = n.weight * sine;
+            const double a = swing * sine - fall_low;
+            const double fa = fall + a;
+            fall_low = (fa - fall) - a;
+            fall = fa;
+            const double b = swing * std::cos(half) - turn_low;
+            const double tb = turn + b;
+            turn_low = (tb - turn) - b;
+            turn = tb;
+        }
+        const Complex w = {less_one_ - 2.0 * fall, 2.0 * turn};
+        const double err = error_real_ + t * error_slope_ + quadrature_ +
+                           4.0 * kRound * (std::fabs(less_one_) + 2.0 * fall + std::fabs(w.im));
+        return certified_log1p({w, kSlack * err});
+    }
+
+    double log_envelope(double from) const override {
+        if (table_.empty()) tabulate();
+        // Below the first entry: the quartic bound of the bulk.
+        double bound = 0.0;
+        const double base = std::log(mass_) + (quadrature_ + error_real_) / mass_ * 2.0 + 1e-14;
+        if (from < table_.front().from)
+            bound = std::max(quartic(from), table_.front().suffix);
+        else {
+            std::size_t i = table_.size() - 1;
+            while (i > 0 && table_[i].from > from) --i;
+            bound = table_[i].suffix;
+            if (i + 1 == table_.size()) bound = std::min(bound, variation_ / std::max(from, 1e-300));
+        }
+        return base + std::log(std::min(1.0, bound));
+    }
+    double derivative_size(double) const override { return 0.0; }
+
+private:
+    struct Entry {
+        double from;
+        double suffix;  // bound of |phi| from here to infinity
+    };
+
+    void build(double left, double right, double step) {
+        nodes_.clear();
+        const double p = m_.power(c_);
+        const double scale = m_.log_norm() + std::log(step);
+        const auto first = static_cast<std::int64_t>(std::floor(left / step));
+        const auto last = static_cast<std::int64_t>(std::ceil(right / step));
+        mass_ = 0.0;
+        std::vector<Node> all;
+        std::vector<double> raw, at;
+        all.reserve(static_cast<std::size_t>(last - first + 1));
+        double top = 0.0;
+        for (std::int64_t i = first; i <= last; ++i) {
+            const double x = static_cast<double>(i) * step;
+            const double l = m_.lambda(x);
+            const double exponent = m_.log_density(x, l, p) + scale;
+            const double w = std::exp(exponent);
+            all.push_back({m_.sign() * l, w});
+            raw.push_back(std::exp(exponent - c_ * m_.sign() * l));  // mass before tilting
+            at.push_back(x);
+            top = std::max(top, w);
+        }
+        // Nodes that cannot matter are left out and their mass goes to the error.
+        const double cut = top * 1e-17 / std::max(1.0, copies_) / static_cast<double>(all.size());
+        double dropped = 0.0, real = 0.0, real_low = 0.0, bound = 0.0, slope = 0.0;
+        for (std::size_t i = 0; i < all.size(); ++i) {
+            const Node& n = all[i];
+            const double plain = raw[i];
+            if (n.weight < cut && plain < cut) {
+                dropped += n.weight + plain;
+                continue;
+            }
+            mass_ += n.weight;
+            // w (exp(cL) - 1) = W (1 - exp(-cL)), taken from the larger of the two.
+            const double lift =
+                n.weight >= plain ? -n.weight * std::expm1(-c_ * n.loss) : plain * std::expm1(c_ * n.loss);
+            const double a = lift - real_low;
+            const double sum = real + a;
+            real_low = (sum - real) - a;
+            real = sum;
+            const double x = at[i];
+            const double loss_err = m_.lambda_err(x, n.loss);
+            // Relative error of the weight: exponent -x^2/2s^2 + p Lambda + scale, one exp.
+            const double weight_err =
+                kLibm * 2.0 +
+                4.0 * kRound * (x * x / (2.0 * m_.sigma * m_.sigma) + std::fabs(scale) + std::fabs(p * n.loss)) +
+                std::fabs(p) * loss_err;
+            bound += std::fabs(lift) * (weight_err + 3.0 * kLibm) +
+                     std::max(n.weight, plain) * std::fabs(c_) * (loss_err + kRound * std::fabs(n.loss));
+            slope += n.weight * (std::fabs(n.loss) * (weight_err + 4.0 * kLibm) + loss_err);
+            nodes_.push_back(n);
+        }
+        less_one_ = real;
+        error_real_ = kSlack * (bound + 2.0 * kRound * std::fabs(real));
+        error_slope_ = kSlack * slope;
+        // What lies beyond the ends, for exponents p and p - (c or 0): slopes of at least `deviations`/sigma
+        // there.
+        const double s2 = m_.sigma * m_.sigma;
+        const double p_plain = m_.removal ? 1.0 : 0.0;
+        const double gap_right = (at.back() - std::max({p, p_plain, 0.0})) / s2;
+        const double gap_left = (-at.front() + std::min({p, 0.0}) * m_.posterior(0.0)) / s2;
+        const double ends = (all.back().weight + raw.back()) * (1.0 + 1.0 / (gap_right * step)) +
+                            (all.front().weight + raw.front()) * (1.0 + 1.0 / (gap_left * step));
+        tail_ = 2.0 * (dropped + ends);
+    }
+
+    // Trapezoid rule for f analytic in |Im x| <= a: error <= 2 e^{-2 pi a/h}/(1 - e^{-2 pi a/h}) max over signs of
+    // integral |f(x +- ia)| dx. With v = a/s^2 <= pi/2: |N(x + ia)| = N(x) e^{a^2/2s^2};
+    // |e^{p Lambda}| <= (1-q+q e^y)^p (cos(v/2))^{min(p,0)} e^{t theta(x)}, theta(x) <= min(v, q e^y sin v/(1-q)).
+    double strip_error(double step, double t) const {
+        const double s2 = m_.sigma * m_.sigma;
+        const double p = m_.power(c_);
+        double best = kInf;
+        for (const double v : {1.5, 0.8, 0.4, 0.2, 0.1, 0.05}) {
+            double a = v * s2;
+            if (a > 2.0 * kPi * s2 / step) a = 2.0 * kPi * s2 / step;
+            const double angle = a / s2;
+            const double negative = p < 0.0 ? p * std::log(std::cos(0.5 * angle)) : 0.0;  // >= 0
+            const double lead = a * a / (2.0 * s2) - 2.0 * kPi * a / step + negative;
+            if (lead > 0.0) continue;
+            double integral = mass_ + tail_;
+            if (t > 0.0) {
+                const double over = std::exp(step * step * (1.0 / s2 + std::fabs(p) / (4.0 * s2 * s2)) / 8.0);
+                const double odds = m_.q / std::max(1.0 - m_.q, 1e-300) * std::sin(angle);
+                double sum = 0.0;
+                for (const Node& n : nodes_) {
+                    // theta at the node's right neighbour: e^y grows by e^{step/s^2} over one step. e^Lambda -
+                    // (1-q) = q e^y.
+                    const double rise = std::expm1(m_.sign() * n.loss) + m_.q;
+                    const double theta = std::min(angle, odds / m_.q * rise * std::exp(step / s2));
+                    sum += n.weight * std::exp(std::min(t * theta, 600.0));
+                }
+                // Each cell is bounded by the sum of its two ends.
+                integral = 2.0 * over * sum + tail_ * std::exp(std::min(t * angle, 600.0));
+            }
+            const double plain = std::exp(a * a / (2.0 * s2) - 2.0 * kPi * a / step);  // the "- 1" of exp(zL) - 1
+            const double total =
+                2.0 * kSlack * (std::exp(lead) * integral + plain) / (1.0 - std::exp(-2.0 * kPi * a / step));
+            best = std::min(best, total);
+        }
+        return best;
+    }
+
+    // Bound of |phi(t)| from |phi|^2 = E cos(tD) <= 1 - t^2 A + t^4 B over pairs of losses in the bulk (losses up
+    // to one of a few cuts); the bound falls up to t^2 = A/(2B), so a cut is used only up to there.
+    double quartic(double t) const {
+        double best = 1.0;
+        for (const Bulk& b : bulks_) {
+            if (t * t * 2.0 * b.quarter > b.half) continue;
+            best = std::min(best, std::sqrt(std::max(0.0, 1.0 - (1.0 - 1e-6) * t * t * b.half +
+                                                              (1.0 + 1e-6) * t * t * t * t * b.quarter)));
+        }
+        return best;
+    }
+
+    void tabulate() const;
+
+    struct Bulk {
+        double half;     // E[D^2; bulk]/2
+        double quarter;  // E[D^4; bulk]/24
+        double outside;  // mass beyond the cut
+        double spread;   // E[(L - mean)^2; bulk]
+    };
+
+    Model m_;
+    double c_, copies_;
+    std::vector<Node> nodes_;
+    double mass_ = 1.0, less_one_ = 0.0, error_real_ = 0.0, error_slope_ = 0.0, tail_ = 0.0, quadrature_ = kInf;
+    mutable std::vector<Bulk> bulks_;
+    mutable std::vector<Entry> table_;
+    mutable double variation_ = kInf;
+};
+
+void SubsampledLine::tabulate() const {
+    const double s = m_.sigma;
+    const double s2 = s * s;
+    const double p = m_.power(c_);
+    if (!(quadrature_ < mass_)) {
+        table_.push_back({0.0, 1.0});
+        return;
+    }
+    // Nodes ordered by loss: ascending x for removal, descending for addition. Prefix moments about the mean.
+    std::vector<Node> order(nodes_);
+    if (!m_.removal) std::reverse(order.begin(), order.end());
+    double mean = 0.0;
+    for (const Node& n : order) mean += n.weight * n.loss;
+    mean /= mass_;
+    // Removal has its heavy tail at large losses, addition (L = -Lambda) at small ones: cut the far end of Lambda.
+    if (!m_.removal) std::reverse(order.begin(), order.end());
+    double b0 = 0.0, b1 = 0.0, b2 = 0.0, b3 = 0.0, b4 = 0.0;
+    double next = 0.5;
+    for (std::size_t i = 0; i < order.size(); ++i) {
+        const double w = order[i].weight / mass_;
+        const double d = order[i].loss - mean;
+        b0 += w;
+        b1 += w * d;
+        b2 += w * d * d;
+        b3 += w * d * d * d;
+        b4 += w * d * d * d * d;
+        const double outside = std::max(0.0, 1.0 - b0);
+        if (outside < next || i + 1 == order.size()) {
+            bulks_.push_back(
+                {b0 * b2 - b1 * b1, (2.0 * b0 * b4 - 8.0 * b1 * b3 + 6.0 * b2 * b2) / 24.0, outside + 1e-12, b2});
+            while (outside < next && next > 1e-13) next *= 0.25;
+        }
+    }
+    // Total variation of the density g of L: |phi| <= TV/t. (log g)' = (-x - 1 + (p+1) r)/s^2 has one zero when
+    // (p+1)/(4 s^2) <= 1, else at most three; TV is twice the sum of the maxima.
+    const double width = std::max(order.size() > 1 ? (m_.highest(p, 8.0) - m_.lowest(p, 8.0)) : 1.0, s);
+    const double grid = std::min(s / 8.0, s2 / 4.0);
+    double peak = -kInf;
+    if (width / grid < kMaxNodes) {
+        for (double x = m_.lowest(p, 2.0) - std::max(0.0, -(p + 1.0)); x <= m_.highest(p, 2.0); x += grid) {
+            const double l = m_.lambda(x);
+            peak = std::max(peak, m_.log_density(x, l, p) - std::log(m_.posterior(x)));
+        }
+        peak += m_.log_norm() + std::log(s2) +
+                grid * grid / 8.0 * (1.0 / s2 + std::fabs(p + 1.0) / (4.0 * s2 * s2)) + 1e-9;
+        variation_ = (p + 1.0 <= 4.0 * s2 ? 2.0 : 4.0) * std::exp(peak) / mass_ * (1.0 + 1e-6);
+    }
+    const double target = std::exp(-38.0 / std::max(1.0, copies_));  // no use in knowing |phi| to be smaller
+    const double end = std::min(variation_ / (0.7 * target), 1e300);
+
+    // Second-order quadrature for the samples: error <= h^2/8 integral |f''|, f = W exp(itL);
+    // integral |f''| <= I2 + 2t sqrt(S2 I2) + t S1 + t^2 S2 with the integrals below.
+    double slope2 = 0.0, rate2 = 0.0, bend = 0.0;
+    for (const Node& n : nodes_) {
+        const double rise = std::expm1(m_.sign() * n.loss) + m_.q;
+        const double r = std::min(1.0, std::max(0.0, rise / (rise + 1.0 - m_.q)));
+        const double y = r > 0.0 && m_.q < 1.0 ? std::log(std::max(rise / m_.q, 1e-300)) : -700.0;
+        const double x = y * s2 + 0.5;
+        const double slope = (-x + p * r) / s2;
+        const double w = n.weight / mass_;
+        slope2 += w * slope * slope;
+        rate2 += w * r * r;
+        bend += w * r * (1.0 - r);
+    }
+    rate2 /= s2 * s2;
+    bend /= s2 * s2;
+    const double curve = slope2 + (1.0 + std::fabs(p) / (4.0 * s2)) / s2;
+    const auto sample_bound = [&](double t) {
+        return 1.01 * (curve + 2.0 * t * std::sqrt(rate2 * slope2) + t * bend + t * t * rate2) / 8.0;
+    };
+
+    // From where the best quartic bound stops falling.
+    double start = 0.0;
+    double floor = 1.0;
+    for (const Bulk& b : bulks_) {
+        const double t = std::sqrt(b.half / (2.0 * b.quarter));
+        const double at = quartic(t * (1.0 - 1e-9));
+        if (at < floor) {
+            floor = at;
+            start = t * (1.0 - 1e-9);
+        }
+    }
+    if (!(start > 0.0) || !(end < 1e300)) {
+        table_.push_back({0.0, 1.0});
+        return;
+    }
+    const double allowed = 0.02 * std::max(0.02, std::min(1.0 - floor, 1.0));
+    double h = std::sqrt(allowed / sample_bound(std::min(end, 1e3 * start)));
+    h = std::min(h, s / 4.0);
+    std::vector<Node> coarse;
+    const double low = m_.lowest(p, 7.0);
+    const double high = m_.highest(p, 7.0);
+    double lost = 0.0;
+    if ((high - low) / h < 20000.0) {
+        const double scale = m_.log_norm() + std::log(h) - std::log(mass_);
+        for (double i = std::floor(low / h); i <= high / h; i += 1.0) {
+            const double l = m_.lambda(i * h);
+            const double w = std::exp(m_.log_density(i * h, l, p) + scale);
+            if (w > 1e-9)
+                coarse.push_back({m_.sign() * l, w});
+            else
+                lost += w;
+        }
+        lost += 1e-9;
+    }
+    const auto sample = [&](double t) {
+        double re = 0.0, im = 0.0;
+        for (const Node& n : coarse) {
+            re += n.weight * std::cos(t * (n.loss - mean));
+            im += n.weight * std::sin(t * (n.loss - mean));
+        }
+        return std::sqrt(re * re + im * im) + lost + h * h * sample_bound(t);
+    };
+    std::vector<std::pair<double, double>> pieces;  // [from, next from): bound
+    double t = start;
+    if (!coarse.empty()) {
+        double here = sample(t);
+        for (int count = 0; t < end && count < 400; ++count) {
+            // The widest step whose interpolation error keeps the bound within reach of the samples.
+            const double room = std::max(0.3 * (1.0 - std::min(here, 1.0)), 1e-6);
+            const double wish = here > 0.5 ? room : std::max(0.25 * here, 0.2 * target);
+            double spread = kInf, outside = 0.0;
+            for (const Bulk& b : bulks_) {
+                if (2.0 * b.outside < 0.25 * wish && b.spread < spread) {
+                    spread = b.spread;
+                    outside = b.outside;
+                }
+            }
+            if (!(spread < kInf)) break;
+            double step = std::sqrt(8.0 * 0.75 * wish / spread);
+            step = std::min(step, 0.5 * t);
+            const double there = sample(t + step);
+            const double bound = std::max(here, there) + spread * step * step / 8.0 + 2.0 * outside;
+            if (!(bound < 1.0)) break;
+            pieces.emplace_back(t, bound);
+            t += step;
+            here = there;
+        }
+    }
+    double suffix = std::min(1.0, variation_ / t);
+    table_.push_back({t, suffix});
+    for (std::size_t i = pieces.size(); i-- > 0;) {
+        suffix = std::max(suffix, pieces[i].second);
+        table_.push_back({pieces[i].first, suffix});
+    }
+    std::reverse(table_.begin(), table_.end());
+}
+
+class SubsampledLaw final : public LossLaw {
+public:
+    explicit SubsampledLaw(Model model) : m_(model) {}
+    LawKind kind() const override { return LawKind::subsampled_gaussian; }
+    Cumulants cumulants(double c) const override {
+        const double p = m_.power(c);
+        const double step = std::min(0.5 * m_.sigma, 0.5 * m_.sigma * m_.sigma) * 0.9;
+        const double low = m_.lowest(p, 9.0);
+        const double high = m_.highest(p, 9.0);
+        double less = 0.0, mass = 0.0, first = 0.0, second = 0.0, top = -kInf;
+        const double scale = m_.log_norm() + std::log(step);
+        const double count = std::min((high - low) / step, kMaxNodes);
+        // Two passes only where the tilted mass would overflow.
+        double shift = 0.0;
+        for (int pass = 0; pass < 2; ++pass) {
+            less = mass = first = second = 0.0;
+            for (double i = 0.0; i <= count; i += 1.0) {
+                const double x = low + i * step;
+                const double l = m_.lambda(x);
+                const double e = m_.log_density(x, l, p) + scale;
+                top = std::max(top, e);
+                const double w = std::exp(e - shift);
+                const double loss = m_.sign() * l;
+                less += c * loss > 0.0 ? -w * std::expm1(-c * loss)
+                                       : std::exp(e - shift - c * loss) * std::expm1(c * loss);
+                mass += w;
+                first += w * loss;
+                second += w * loss * loss;
+            }
+            if (top < 600.0) break;
+            shift = top;
+        }
+        const double mean = first / mass;
+        const double value = shift == 0.0 && std::fabs(less) < 0.5 ? std::log1p(less) : std::log(mass) + shift;
+        return {value, mean, std::max(second / mass - mean * mean, 1e-300)};
+    }
+    std::unique_ptr<LossLine> line(double c, double reach, double copies, bool) const override {
+        return std::make_unique<SubsampledLine>(m_, c, reach, copies);
+    }
+    double max_loss() const override { return m_.removal ? kInf : -std::log1p(-m_.q) * (1.0 + kLibm); }
+    double min_loss() const override { return m_.removal ? std::log1p(-m_.q) * (1.0 + kLibm) : -kInf; }
+    std::vector<double> parameters() const override { return {m_.sigma, m_.q, m_.removal ? 1.0 : 0.0}; }
+
+private:
+    Model m_;
+};
+
+}  // namespace
+
+LawPtr subsampled_gaussian_law(double sigma, double rate, bool removal) {
+    return std::make_shared<SubsampledLaw>(Model{sigma, rate, removal});
+}
+
+}  // namespace dpcore

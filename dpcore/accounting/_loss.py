@@ -1,0 +1,501 @@
+"""`PrivacyLoss`, its `Bounds`, and the functions that make one from a mechanism."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from dpcore import _core
+from dpcore._results import Result
+from dpcore._validation import (
+    FloatArray,
+    Number,
+    choice,
+    integer,
+    non_negative,
+    positive,
+    probability,
+    real,
+    scalar,
+)
+
+ENGINES = ("auto", "spectral", "buckets")
+NEIGHBOURS = ("add", "remove", "both")
+_ENGINE: dict[str, _core.Engine] = {
+    "auto": getattr(_core.Engine, "auto"),  # noqa: B009  (a keyword-like name)
+    "spectral": _core.Engine.spectral,
+    "buckets": _core.Engine.buckets,
+}
+
+# Beyond these the squares of the core overflow or underflow.
+_LARGEST_RATIO = 1e100
+# An array of one point each: the inner masses of a discrete Laplace mechanism are listed one by one.
+_LARGEST_SHIFT = 10**6
+_MASS_TOLERANCE = 1e-9
+
+
+@dataclasses.dataclass(frozen=True)
+class Bounds(Result):
+    """A certified interval: ``lower <= true value <= upper``, rounding included.
+
+    ``float(bounds)`` is the upper bound, the safe side of a delta or an epsilon. For a confidence the safe
+    side is ``lower``.
+
+    Examples
+    --------
+    >>> from dpcore import accounting
+    >>> bounds = accounting.from_laplace(epsilon=1.0).delta(0.5)
+    >>> bounds.lower <= 0.2211992169285951 <= bounds.upper
+    True
+    """
+
+    lower: Number
+    upper: Number
+
+    @property
+    def width(self) -> Number:
+        """``upper - lower`` (0 where both are infinite)."""
+        if isinstance(self.lower, np.ndarray) or isinstance(self.upper, np.ndarray):
+            same = np.equal(self.lower, self.upper)
+            with np.errstate(invalid="ignore"):
+                return np.where(same, 0.0, np.subtract(self.upper, self.lower))
+        return 0.0 if self.lower == self.upper else self.upper - self.lower
+
+    @property
+    def statement(self) -> str:
+        """The guarantee in words."""
+        return f"the true value lies between {self.lower} and {self.upper}, rounding errors included"
+
+    def __float__(self) -> float:
+        return float(self.upper)
+
+
+def _answer(pair: tuple[Any, Any]) -> Bounds:
+    return Bounds(*pair)
+
+
+class PrivacyLoss:
+    """The privacy loss of one mechanism or of a composition. Immutable; made by the ``from_`` functions.
+
+    ``a + b`` and ``a.compose(b)`` compose, ``a * k`` is the k-fold composition of `a` with itself (also
+    ``k * a``; ``k = 0`` is the empty composition, which loses nothing). ``sum(losses, PrivacyLoss())`` and
+    `compose` join many.
+
+    Notes
+    -----
+    The loss of outputs P against Q is ``L = log(dP/dQ)`` under P, and ``delta(epsilon) = E[max(0, 1 -
+    exp(epsilon - L))]`` is the larger of the two directions. Composition adds independent losses in each
+    direction. A `PrivacyLoss` lists its mechanisms; work is done when a question is asked.
+
+    Examples
+    --------
+    >>> from dpcore import accounting
+    >>> year = accounting.from_gaussian(sigma=50.0) * 1000 + accounting.from_laplace(epsilon=0.1)
+    >>> f"{year.epsilon(1e-6).upper:.6f}"
+    '2.957816'
+    """
+
+    __slots__ = ("_loss",)
+
+    def __init__(self) -> None:
+        self._loss = _core.PrivacyLoss()
+
+    @classmethod
+    def _wrap(cls, loss: _core.PrivacyLoss) -> PrivacyLoss:
+        self = object.__new__(cls)
+        self._loss = loss
+        return self
+
+    # ------------------------------------------------------------------ composition
+
+    def compose(self, other: PrivacyLoss) -> PrivacyLoss:
+        """Compose with `other`: both are released."""
+        if not isinstance(other, PrivacyLoss):
+            raise TypeError(f"other must be a PrivacyLoss, got {other!r}")
+        return PrivacyLoss._wrap(self._loss.compose(other._loss))
+
+    def __add__(self, other: object) -> PrivacyLoss:
+        if not isinstance(other, PrivacyLoss):
+            return NotImplemented
+        return PrivacyLoss._wrap(self._loss.compose(other._loss))
+
+    def __radd__(self, other: object) -> PrivacyLoss:
+        if type(other) is int and other == 0:  # the start value of sum()
+            return self
+        return NotImplemented
+
+    def __mul__(self, copies: int) -> PrivacyLoss:
+        return PrivacyLoss._wrap(self._loss.times(float(integer("copies", copies))))
+
+    __rmul__ = __mul__
+
+    # ------------------------------------------------------------------ questions
+
+    def delta(self, epsilon: ArrayLike, *, engine: str = "auto") -> Bounds:
+        """Smallest delta for which the composition is (`epsilon`, delta)-differentially private.
+
+        Parameters
+        ----------
+        epsilon : float or array
+            Finite, at least 0.
+        engine : {"auto", "spectral", "buckets"}
+            How to compute it; never changes what is computed. "auto" is the narrowest.
+
+        Returns
+        -------
+        Bounds
+            Floats for a number, arrays for an array.
+
+        Examples
+        --------
+        >>> from dpcore import accounting
+        >>> f"{(accounting.from_laplace(epsilon=0.05) * 1000).delta(5.0).upper:.9g}"
+        '0.00279657776'
+        """
+        if type(epsilon) is not float or not 0.0 <= epsilon < math.inf:
+            epsilon = non_negative("epsilon", epsilon)
+        return _answer(self._loss.delta(epsilon, _engine(engine)))
+
+    def log_delta(self, epsilon: ArrayLike, *, engine: str = "auto") -> Bounds:
+        """Natural logarithm of `delta`; works where delta itself is below the smallest double.
+
+        Examples
+        --------
+        >>> from dpcore import accounting
+        >>> f"{accounting.from_gaussian(sigma=1.0).log_delta(50.0).upper:.6f}"
+        '-1233.869083'
+        """
+        return _answer(self._loss.log_delta(non_negative("epsilon", epsilon), _engine(engine)))
+
+    def epsilon(self, delta: ArrayLike, *, engine: str = "auto") -> Bounds:
+        """Smallest epsilon for which the composition is (epsilon, `delta`)-differentially private.
+
+        Infinite, by definition, where `delta` is below the probability of an infinite loss.
+
+        Parameters
+        ----------
+        delta : float or array
+            In [0, 1].
+        engine : {"auto", "spectral", "buckets"}
+            See `delta`.
+
+        Examples
+        --------
+        >>> from dpcore import accounting
+        >>> f"{(accounting.from_gaussian(sigma=50.0) * 1000).epsilon(1e-6).upper:.9f}"
+        '2.921600590'
+        """
+        if type(delta) is not float or not 0.0 <= delta <= 1.0:
+            delta = probability("delta", delta)
+        return _answer(self._loss.epsilon(delta, _engine(engine)))
+
+    def confidence(self, epsilon: ArrayLike) -> Bounds:
+        """Pr[|loss| <= epsilon], the smaller of the two directions; its safe side is ``lower``.
+
+        Examples
+        --------
+        >>> from dpcore import accounting
+        >>> f"{accounting.from_laplace(epsilon=1.0).confidence(0.6).lower:.6f}"
+        '0.184701'
+        """
+        return _answer(self._loss.confidence(non_negative("epsilon", epsilon), _engine("auto")))
+
+    @property
+    def mean(self) -> float:
+        """Expected loss (in nats), the larger of the two directions; infinite with infinite loss."""
+        return self._loss.mean()
+
+    @property
+    def variance(self) -> float:
+        """Variance of the loss, in the direction of the larger mean; infinite with infinite loss."""
+        return self._loss.variance()
+
+    @property
+    def max_loss(self) -> float:
+        """Upper bound of the loss: the epsilon of pure differential privacy, possibly infinite."""
+        return self._loss.max_loss()
+
+    @property
+    def infinite_mass(self) -> Bounds:
+        """Probability of an infinite loss: delta never falls below it."""
+        return _answer(self._loss.infinite_mass())
+
+    # ------------------------------------------------------------------ plain data
+
+    def to_dict(self) -> dict[str, Any]:
+        """Mechanisms and copies as plain data; `from_dict` reads it back.
+
+        Examples
+        --------
+        >>> from dpcore import accounting
+        >>> loss = accounting.from_laplace(epsilon=0.5) * 3
+        >>> loss.to_dict()["mechanisms"]
+        [{'mechanism': 'laplace', 'epsilon': 0.5, 'copies': 3}]
+        """
+        mechanisms = []
+        for name, parameters, p, q, copies in self._loss.entries():
+            row: dict[str, Any] = {"mechanism": name, **parameters}
+            if name == "subsampled_gaussian":
+                row["neighbours"] = next(n for n in NEIGHBOURS if ord(n[0]) == parameters["neighbours"])
+            if name == "pmf":
+                row |= {"p": p, "q": q}
+            mechanisms.append({**row, "copies": int(copies)})
+        return {"format": "dpcore.PrivacyLoss", "version": 1, "mechanisms": mechanisms}
+
+    @staticmethod
+    def from_dict(data: dict[str, Any]) -> PrivacyLoss:
+        """The loss that `to_dict` described; every value is checked as if it had been typed in."""
+        if not isinstance(data, dict) or data.get("format") != "dpcore.PrivacyLoss":
+            raise ValueError("data must be a dict with format 'dpcore.PrivacyLoss'")
+        if data.get("version") != 1:
+            raise ValueError(f"version must be 1, got {data.get('version')!r}")
+        rows = data.get("mechanisms")
+        if not isinstance(rows, list):
+            raise ValueError("mechanisms must be a list")
+        losses = []
+        for row in rows:
+            if not isinstance(row, dict):
+                raise ValueError(f"a mechanism must be a dict, got {row!r}")
+            arguments = dict(row)
+            name = choice("mechanism", arguments.pop("mechanism", None), tuple(_MAKERS))
+            copies = arguments.pop("copies", 1)
+            try:
+                made = _MAKERS[name](**arguments)
+            except TypeError as error:
+                raise ValueError(f"bad parameters of {name}: {error}") from None
+            losses.append(made * copies)
+        return compose(losses)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, PrivacyLoss):
+            return NotImplemented
+        return self.to_dict() == other.to_dict()
+
+    def __hash__(self) -> int:
+        return hash(repr(self.to_dict()))
+
+    def __repr__(self) -> str:
+        rows = self.to_dict()["mechanisms"]
+        parts = []
+        for row in rows[:4]:
+            name, copies = row.pop("mechanism"), row.pop("copies")
+            if name == "pmf":
+                row = {"outcomes": len(row["p"])}
+            inside = ", ".join(f"{key}={value!r}" for key, value in row.items())
+            parts.append(f"{name}({inside})" + (f" * {copies}" if copies != 1 else ""))
+        if len(rows) > 4:
+            parts.append(f"and {len(rows) - 4} more")
+        return f"PrivacyLoss({' + '.join(parts)})"
+
+    def __reduce__(self) -> Any:
+        # Plain data only, so that it can travel to other processes.
+        return PrivacyLoss.from_dict, (self.to_dict(),)
+
+
+def _engine(engine: str) -> _core.Engine:
+    found = _ENGINE.get(engine) if isinstance(engine, str) else None
+    return found if found is not None else _ENGINE[choice("engine", engine, ENGINES)]
+
+
+def _number(name: str, value: Any) -> float:
+    return value if type(value) is float and 0.0 < value < math.inf else scalar(name, positive(name, value))
+
+
+def _budget(value: Any) -> float:
+    if type(value) is float and 0.0 <= value < 1e100:
+        return value
+    return scalar("epsilon", real("epsilon", value, "a number in [0, 1e100]", 0.0, 1e100))
+
+
+def compose(losses: Iterable[PrivacyLoss]) -> PrivacyLoss:
+    """The composition of all `losses`; the same as adding them up, in linear time.
+
+    Examples
+    --------
+    >>> from dpcore import accounting
+    >>> losses = [accounting.from_laplace(epsilon=0.01 * i) for i in range(1, 4)]
+    >>> accounting.compose(losses) == losses[0] + losses[1] + losses[2]
+    True
+    """
+    cores = []
+    for loss in losses:
+        if not isinstance(loss, PrivacyLoss):
+            raise TypeError(f"losses must be PrivacyLoss objects, got {loss!r}")
+        cores.append(loss._loss)
+    return PrivacyLoss._wrap(_core.PrivacyLoss.compose_all(cores))
+
+
+def from_laplace(*, epsilon: float) -> PrivacyLoss:
+    """Laplace noise of scale sensitivity/`epsilon`.
+
+    Parameters
+    ----------
+    epsilon : float
+        In [0, 1e100].
+
+    Examples
+    --------
+    >>> from dpcore import accounting
+    >>> accounting.from_laplace(epsilon=1.0).epsilon(0.0).upper
+    1.0
+    """
+    return PrivacyLoss._wrap(_core.PrivacyLoss.laplace(_budget(epsilon)))
+
+
+def from_gaussian(*, sigma: float, sensitivity: float = 1.0) -> PrivacyLoss:
+    """Gaussian noise of standard deviation `sigma` on a value of L2 sensitivity `sensitivity`.
+
+    Parameters
+    ----------
+    sigma, sensitivity : float
+        Finite, > 0, with a ratio between 1e-100 and 1e100.
+    """
+    s, d = _number("sigma", sigma), _number("sensitivity", sensitivity)
+    if not 1.0 / _LARGEST_RATIO <= s / d <= _LARGEST_RATIO:
+        raise ValueError(f"sigma/sensitivity must be in [1e-100, 1e100], got {s / d!r}")
+    return PrivacyLoss._wrap(_core.PrivacyLoss.gaussian(s, d))
+
+
+def from_discrete_laplace(*, scale: float, sensitivity: int = 1) -> PrivacyLoss:
+    """Integer noise with mass proportional to ``exp(-|x|/scale)``; answers differ by `sensitivity`.
+
+    Parameters
+    ----------
+    scale : float
+        Finite, > 0: ``sensitivity/epsilon`` for an epsilon-differentially private release.
+    sensitivity : int
+        In [1, 10**6].
+    """
+    shift = integer("sensitivity", sensitivity, least=1, most=_LARGEST_SHIFT)
+    b = _number("scale", scale)
+    if not 1.0 / _LARGEST_RATIO <= b <= _LARGEST_RATIO:
+        raise ValueError(f"scale must be in [1e-100, 1e100], got {b!r}")
+    return PrivacyLoss._wrap(_core.PrivacyLoss.discrete_laplace(b, float(shift)))
+
+
+def from_discrete_gaussian(*, sigma: float, sensitivity: int = 1) -> PrivacyLoss:
+    """Integer noise with mass proportional to ``exp(-x^2/(2 sigma^2))``; answers differ by `sensitivity`.
+
+    Parameters
+    ----------
+    sigma : float
+        In [0.01, 1e100].
+    sensitivity : int
+        In [1, 10**6].
+    """
+    shift = integer("sensitivity", sensitivity, least=1, most=_LARGEST_SHIFT)
+    s = _number("sigma", sigma)
+    if not 0.01 <= s <= _LARGEST_RATIO:
+        raise ValueError(f"sigma must be in [0.01, 1e100], got {s!r}")
+    return PrivacyLoss._wrap(_core.PrivacyLoss.discrete_gaussian(s, float(shift)))
+
+
+def from_randomized_response(*, epsilon: float) -> PrivacyLoss:
+    """Binary randomised response: the truth with probability ``exp(epsilon)/(1 + exp(epsilon))``."""
+    return PrivacyLoss._wrap(_core.PrivacyLoss.randomized_response(_budget(epsilon)))
+
+
+def from_pure(*, epsilon: float) -> PrivacyLoss:
+    """Any `epsilon`-differentially private mechanism (randomised response is the worst of them)."""
+    return PrivacyLoss._wrap(_core.PrivacyLoss.pure(_budget(epsilon)))
+
+
+def from_approximate(*, epsilon: float, delta: float) -> PrivacyLoss:
+    """Any (`epsilon`, `delta`)-differentially private mechanism: infinite loss with probability `delta`.
+
+    Examples
+    --------
+    >>> from dpcore import accounting
+    >>> accounting.from_approximate(epsilon=1.0, delta=1e-6).epsilon(1e-7).upper
+    inf
+    """
+    return PrivacyLoss._wrap(
+        _core.PrivacyLoss.approximate(_budget(epsilon), scalar("delta", probability("delta", delta)))
+    )
+
+
+def from_subsampled_gaussian(*, sigma: float, rate: float, neighbours: str = "both") -> PrivacyLoss:
+    """Gaussian noise on a Poisson sample: each record enters with probability `rate`; sensitivity 1.
+
+    Parameters
+    ----------
+    sigma : float
+        Noise as a multiple of the sensitivity, in [0.05, 1e6].
+    rate : float
+        In [0, 1].
+    neighbours : {"add", "remove", "both"}
+        Whether a record is added or removed; "both" is the worse of the two compositions.
+
+    Examples
+    --------
+    >>> from dpcore import accounting
+    >>> training = accounting.from_subsampled_gaussian(sigma=1.0, rate=0.01) * 1000
+    >>> f"{training.epsilon(1e-6).upper:.6f}"
+    '2.124515'
+    """
+    s = _number("sigma", sigma)
+    if not 0.05 <= s <= 1e6:
+        raise ValueError(f"sigma must be in [0.05, 1e6], got {s!r}")
+    q = scalar("rate", probability("rate", rate))
+    code = choice("neighbours", neighbours, NEIGHBOURS)[0]
+    return PrivacyLoss._wrap(_core.PrivacyLoss.subsampled_gaussian(s, q, code))
+
+
+def from_pmf(p: ArrayLike, q: ArrayLike) -> PrivacyLoss:
+    """A mechanism with finitely many outputs: probabilities `p` on one input, `q` on its neighbour.
+
+    Parameters
+    ----------
+    p, q : arrays
+        Of one length, non-negative, each summing to 1 within 1e-9. They are used as given, not normalised.
+
+    Examples
+    --------
+    >>> from dpcore import accounting
+    >>> accounting.from_pmf([0.75, 0.25, 0.0], [0.5, 0.25, 0.25]).delta(0.0).upper
+    0.25...
+    """
+    first, second = _pmf("p", p), _pmf("q", q)
+    if first.shape != second.shape:
+        raise ValueError(f"p and q must have the same length, got {first.size} and {second.size}")
+    return PrivacyLoss._wrap(_core.PrivacyLoss.pmf(first.tolist(), second.tolist()))
+
+
+def _pmf(name: str, value: ArrayLike) -> FloatArray:
+    array = np.atleast_1d(np.asarray(non_negative(name, value), dtype=np.float64))
+    if array.ndim != 1 or array.size == 0:
+        raise ValueError(f"{name} must be a one-dimensional array of probabilities, got shape {array.shape}")
+    total = math.fsum(array.tolist())
+    if not abs(total - 1.0) <= _MASS_TOLERANCE:
+        raise ValueError(f"{name} must sum to 1, got {total!r}")
+    return array
+
+
+_MAKERS: dict[str, Callable[..., PrivacyLoss]] = {
+    "laplace": from_laplace,
+    "gaussian": from_gaussian,
+    "discrete_laplace": lambda *, scale, sensitivity: from_discrete_laplace(
+        scale=scale, sensitivity=_whole("sensitivity", sensitivity)
+    ),
+    "discrete_gaussian": lambda *, sigma, sensitivity: from_discrete_gaussian(
+        sigma=sigma, sensitivity=_whole("sensitivity", sensitivity)
+    ),
+    "randomized_response": from_randomized_response,
+    "pure": from_pure,
+    "approximate": from_approximate,
+    "subsampled_gaussian": from_subsampled_gaussian,
+    "pmf": from_pmf,
+}
+
+
+def _whole(name: str, value: Any) -> int:
+    """A whole number that was stored as a float."""
+    number = scalar(name, positive(name, value))
+    if number != math.floor(number):
+        raise ValueError(f"{name} must be an integer, got {value!r}")
+    return int(number)

@@ -1,0 +1,69 @@
+"""Saving and loading a `PrivacyLoss` as plain data: JSON or npz, never pickle."""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+
+import numpy as np
+
+from dpcore.accounting._loss import PrivacyLoss
+
+
+def save(loss: PrivacyLoss, path: str | os.PathLike[str]) -> None:
+    """Write `loss` to `path`; the name ends in ``.json`` or ``.npz``.
+
+    The file lists the mechanisms and how often each is used. Numbers come back bit for bit.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> from dpcore import accounting
+    >>> loss = accounting.from_gaussian(sigma=2.5) * 40
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     file = pathlib.Path(folder) / "loss.json"
+    ...     accounting.save(loss, file)
+    ...     accounting.load(file) == loss
+    True
+    """
+    if not isinstance(loss, PrivacyLoss):
+        raise TypeError(f"loss must be a PrivacyLoss, got {loss!r}")
+    file, suffix = _file(path)
+    data = loss.to_dict()
+    if suffix == ".json":
+        file.write_text(json.dumps(data, indent=1, allow_nan=False) + "\n", encoding="utf-8")
+        return
+    arrays: dict[str, np.ndarray] = {}
+    for index, row in enumerate(data["mechanisms"]):
+        for key in ("p", "q"):
+            if key in row:
+                arrays[f"{key}{index}"] = np.asarray(row[key], dtype=np.float64)
+                row[key] = f"{key}{index}"
+    with file.open("wb") as stream:
+        np.savez(stream, description=np.array(json.dumps(data, allow_nan=False)), **arrays)  # type: ignore[arg-type]
+
+
+def load(path: str | os.PathLike[str]) -> PrivacyLoss:
+    """The loss that `save` wrote to `path`; contents are checked like arguments, nothing is executed."""
+    file, suffix = _file(path)
+    if suffix == ".json":
+        try:
+            return PrivacyLoss.from_dict(json.loads(file.read_text(encoding="utf-8")))
+        except json.JSONDecodeError as error:
+            raise ValueError(f"{file} is not JSON: {error}") from None
+    with np.load(file, allow_pickle=False) as archive:
+        data = json.loads(str(archive["description"]))
+        for row in data.get("mechanisms", []):
+            for key in ("p", "q"):
+                if isinstance(row.get(key), str):
+                    row[key] = archive[row[key]].tolist()
+    return PrivacyLoss.from_dict(data)
+
+
+def _file(path: str | os.PathLike[str]) -> tuple[pathlib.Path, str]:
+    file = pathlib.Path(path)
+    suffix = file.suffix.lower()
+    if suffix not in (".json", ".npz"):
+        raise ValueError(f"path must end in .json or .npz, got {str(file)!r}")
+    return file, suffix

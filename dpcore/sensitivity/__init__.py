@@ -2,6 +2,21 @@
 
 from __future__ import annotations
 
+from dpcore.sensitivity._errors import EvaluationError, ExecutorError, SamplerError, TargetError
+from dpcore.sensitivity._estimate import SensitivityEstimate, shifted_gamma
+from dpcore.sensitivity._evaluations import Evaluations
 from dpcore.sensitivity._operating_point import OperatingPoint, operating_point
+from dpcore.sensitivity._sampler import SensitivitySampler
 
-__all__ = ["OperatingPoint", "operating_point"]
+__all__ = [
+    "EvaluationError",
+    "Evaluations",
+    "ExecutorError",
+    "OperatingPoint",
+    "SamplerError",
+    "SensitivityEstimate",
+    "SensitivitySampler",
+    "TargetError",
+    "operating_point",
+    "shifted_gamma",
+]

@@ -16,8 +16,8 @@ METHODS = ("exchangeable", "confident", "published")
 DEFAULT_CONFIDENCE = 0.99
 MOST_SAMPLES = 2**40
 
-# Slack for the rounding of a formula in double precision: each uses fewer than 16 operations (Lambert W counted
-# with the few ulp of SciPy's iteration), so 2^-48 covers its relative error.
+# Slack for the rounding of a formula in double precision: each uses fewer than 16 operations (Lambert W
+# counted with the few ulp of SciPy's iteration), so 2^-48 covers its relative error.
 _ROUNDING = 2.0**-48
 
 

@@ -1,0 +1,129 @@
+"""Sensitivities already sampled: kept through errors and interrupts, saved, loaded and resumed from."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpcore._results import Result
+from dpcore._validation import FloatArray
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class Evaluations(Result):
+    """Sampled sensitivities of a target.
+
+    Attributes
+    ----------
+    indices : int array
+        Numbers of the evaluations made, ascending from 0; gaps are evaluations that are still to be made.
+    sensitivities : float array
+        ||f(D) - f(D')|| of each; infinite where the target gave NaN or infinity.
+    wanted : int
+        How many had been asked for.
+    seed : int or None
+        Seed of the random streams; None if the record sampler has randomness of its own.
+    target, records, norm, block
+        What was evaluated and how; resuming checks that these agree.
+    """
+
+    indices: NDArray[np.int64]
+    sensitivities: FloatArray
+    wanted: int
+    seed: int | None
+    target: str
+    records: int
+    norm: str
+    block: int
+
+    @property
+    def statement(self) -> str:
+        """How far the work is."""
+        return f"{len(self.indices)} of {self.wanted} sensitivities of {self.target} have been sampled."
+
+    def __len__(self) -> int:
+        return len(self.indices)
+
+    def __repr__(self) -> str:
+        return f"Evaluations({len(self.indices)} of {self.wanted}, target={self.target!r}, seed={self.seed})"
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write to a JSON file; the file is replaced at once or not at all."""
+        write_json(path, "evaluations", self.to_dict())
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Evaluations:
+        """Read what `save` wrote."""
+        fields = read_json(path, "evaluations")
+        try:
+            indices = np.array(fields["indices"], dtype=np.int64).reshape(-1)
+            values = np.array([float(v) for v in fields["sensitivities"]], dtype=np.float64)
+            out = cls(
+                indices,
+                values,
+                int(fields["wanted"]),
+                None if fields["seed"] is None else int(fields["seed"]),
+                str(fields["target"]),
+                int(fields["records"]),
+                str(fields["norm"]),
+                int(fields["block"]),
+            )
+        except (KeyError, TypeError, ValueError, OverflowError) as error:
+            raise ValueError(f"{path} does not hold evaluations: {type(error).__name__}: {error}") from None
+        if (
+            len(indices) != len(values)
+            or (np.diff(indices, prepend=-1) <= 0).any()
+            or not (values >= 0).all()
+        ):
+            raise ValueError(f"{path} does not hold evaluations: its numbers contradict each other")
+        return out
+
+
+FORMAT = 1
+
+
+def write_json(path: str | os.PathLike[str], kind: str, fields: dict[str, Any]) -> None:
+    """Write `fields` under a kind and a format number; infinities as strings, which JSON can hold."""
+    text = json.dumps({"dpcore": kind, "format": FORMAT, **_with_words(fields)}, allow_nan=False, indent=1)
+    path = Path(path)
+    # A new file beside the old one, renamed over it: an interrupt leaves the old one or the new one.
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(text + "\n")
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+
+
+def read_json(path: str | os.PathLike[str], kind: str) -> dict[str, Any]:
+    """Read what `write_json` wrote; ValueError if it is something else."""
+    try:
+        fields = json.loads(Path(path).read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise ValueError(f"{path} is not a JSON file: {error}") from None
+    if not isinstance(fields, dict) or fields.get("dpcore") != kind:
+        raise ValueError(f"{path} does not hold {kind} of dpcore")
+    if fields.get("format") != FORMAT:
+        raise ValueError(f"{path} has format {fields.get('format')!r}, this version reads {FORMAT}")
+    return fields
+
+
+def _with_words(value: Any) -> Any:
+    if isinstance(value, float) and value in (float("inf"), float("-inf")):
+        return "Infinity" if value > 0 else "-Infinity"
+    if isinstance(value, dict):
+        return {key: _with_words(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_with_words(item) for item in value]
+    return value

@@ -1,4 +1,5 @@
-// Arrays come from dpcore.sensitivity._targets, which checks them; only what would read out of bounds is checked here.
+// Arrays come from dpcore.sensitivity._targets, which checks them; only what would read out of bounds is checked
+// here.
 #include <stdexcept>
 #include <vector>
 
@@ -13,8 +14,8 @@ namespace {
 dpcore::NeighbourBlock block_of(const Doubles& groups) {
     if (groups.ndim() != 3 || groups.shape(1) < 2 || groups.shape(2) < 1)
         throw std::invalid_argument("groups must have shape (count, records + 1, width)");
-    return {groups.data(), static_cast<std::size_t>(groups.shape(0)), static_cast<std::size_t>(groups.shape(1)) - 1,
-            static_cast<std::size_t>(groups.shape(2))};
+    return {groups.data(), static_cast<std::size_t>(groups.shape(0)),
+            static_cast<std::size_t>(groups.shape(1)) - 1, static_cast<std::size_t>(groups.shape(2))};
 }
 
 struct Records {
@@ -98,9 +99,10 @@ void register_sensitivity(py::module_& module) {
     module.def("regression_pairs", [](const Doubles& groups, bool intercept, double ridge) {
         const auto block = block_of(groups);
         require(block.width >= 2, 0, "records must have a feature and a response");
-        return pairs(block, block.width - 1 + (intercept ? 1 : 0), [&](double* a, double* b, dpcore::StopCheck stop) {
-            dpcore::regression_pairs(block, intercept, ridge, a, b, stop);
-        });
+        return pairs(block, block.width - 1 + (intercept ? 1 : 0),
+                     [&](double* a, double* b, dpcore::StopCheck stop) {
+                         dpcore::regression_pairs(block, intercept, ridge, a, b, stop);
+                     });
     });
     module.def("regression_single", [](const Doubles& data, bool intercept, double ridge) {
         const Records d = records_of(data);

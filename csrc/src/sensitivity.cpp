@@ -194,7 +194,8 @@ void sum_single(const double* data, std::size_t records, std::size_t width, doub
     finish_sums(shared_sums(data, records, width), data + (records - 1) * width, divisor, out);
 }
 
-void quantile_pairs(const NeighbourBlock& block, double probability, double* first, double* second, StopCheck stop) {
+void quantile_pairs(const NeighbourBlock& block, double probability, double* first, double* second,
+                    StopCheck stop) {
     std::vector<double> work;
     each_group(block, stop, [&](const double* group, std::size_t i) {
         const double* last = group + block.records - 1;
@@ -210,8 +211,8 @@ double quantile_single(const double* data, std::size_t records, double probabili
     return SharedQuantile(work, probability).with(data[records - 1]);
 }
 
-void histogram_pairs(const NeighbourBlock& block, const double* edges, std::size_t bins, double* first, double* second,
-                     StopCheck stop) {
+void histogram_pairs(const NeighbourBlock& block, const double* edges, std::size_t bins, double* first,
+                     double* second, StopCheck stop) {
     each_group(block, stop, [&](const double* group, std::size_t i) {
         double* a = first + i * bins;
         double* b = second + i * bins;
@@ -223,7 +224,8 @@ void histogram_pairs(const NeighbourBlock& block, const double* edges, std::size
     });
 }
 
-void histogram_single(const double* data, std::size_t records, const double* edges, std::size_t bins, double* out) {
+void histogram_single(const double* data, std::size_t records, const double* edges, std::size_t bins,
+                      double* out) {
     std::fill(out, out + bins, 0.0);
     for (std::size_t k = 0; k < records; ++k) count_into(data[k], edges, bins, out);
 }

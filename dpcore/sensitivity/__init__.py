@@ -7,15 +7,29 @@ from dpcore.sensitivity._estimate import SensitivityEstimate, shifted_gamma
 from dpcore.sensitivity._evaluations import Evaluations
 from dpcore.sensitivity._operating_point import OperatingPoint, operating_point
 from dpcore.sensitivity._sampler import SensitivitySampler
+from dpcore.sensitivity._targets import (
+    Histogram,
+    LinearRegression,
+    Mean,
+    Quantile,
+    RidgeRegression,
+    Sum,
+)
 
 __all__ = [
     "EvaluationError",
     "Evaluations",
     "ExecutorError",
+    "Histogram",
+    "LinearRegression",
+    "Mean",
     "OperatingPoint",
+    "Quantile",
+    "RidgeRegression",
     "SamplerError",
     "SensitivityEstimate",
     "SensitivitySampler",
+    "Sum",
     "TargetError",
     "operating_point",
     "shifted_gamma",

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
 import math
 import os
 import pickle
 from collections import deque
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future
+from concurrent.futures import Future, ProcessPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -199,6 +200,7 @@ def _workers(executor: Any) -> int:
 
 def _run_there(work: Work, executor: Any, progress: Progress, after_piece: Callable[[], None]) -> None:
     plan, feed, pace, workers = work.plan, _Feed(work), _Pace(_SECONDS_REMOTE), _workers(executor)
+    packed = _pack(plan, executor)
     waiting: deque[tuple[int, int, Future[Piece]]] = deque()
     fault: EvaluationError | None = None
     ended = False
@@ -210,7 +212,7 @@ def _run_there(work: Work, executor: Any, progress: Progress, after_piece: Calla
                 try:
                     cut = feed.next(min(pace.evaluations(plan.block), fair))
                     if cut is not None:
-                        waiting.append((cut[0], cut[1], _submit(executor, plan, *cut)))
+                        waiting.append((cut[0], cut[1], _submit(executor, packed, *cut)))
                     ended = cut is None
                 except EvaluationError as error:
                     fault, ended = error, True
@@ -230,7 +232,25 @@ def _run_there(work: Work, executor: Any, progress: Progress, after_piece: Calla
         raise fault
 
 
-def _submit(executor: Any, plan: Plan, first: int, count: int, databases: list[Any] | None) -> Future[Piece]:
+def _pack(plan: Plan, executor: Any) -> Plan | bytes:
+    """The plan as it is sent: once as bytes where it goes to another process, as it is to any other executor."""
+    dask = type(executor).__module__.partition(".")[0] == "distributed"
+    if not dask and not isinstance(executor, ProcessPoolExecutor):
+        return plan
+    dumps: Callable[[Any], bytes] = pickle.dumps
+    if dask:
+        dumps = importlib.import_module("cloudpickle").dumps  # a dependency of dask
+    try:
+        return dumps(plan)
+    except Exception as error:
+        hint = "" if dask else "; a process pool takes functions defined at the top level of a module only"
+        message = f"target or sample cannot be sent to the executor: {type(error).__name__}: {error}{hint}"
+        raise ExecutorError(message, index=0) from error
+
+
+def _submit(
+    executor: Any, plan: Plan | bytes, first: int, count: int, databases: list[Any] | None
+) -> Future[Piece]:
     try:
         future: Future[Piece] = executor.submit(evaluate_elsewhere, plan, first, count, databases)
     except Exception as error:
@@ -243,10 +263,7 @@ def _outcome(future: Future[Piece], first: int) -> Piece:
     try:
         return future.result()
     except Exception as error:
-        hint = ""
-        if isinstance(error, pickle.PicklingError) or "pickle" in str(error):
-            hint = "; functions sent to processes must be defined at the top level of a module"
-        message = f"executor failed at evaluation {first}: {type(error).__name__}: {error}{hint}"
+        message = f"executor failed at evaluation {first}: {type(error).__name__}: {error}"
         raise ExecutorError(message, index=first) from error
 
 

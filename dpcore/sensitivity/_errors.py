@@ -19,9 +19,7 @@ class EvaluationError(RuntimeError):
         Number of the evaluation that failed, from 0.
     """
 
-    def __init__(
-        self, message: str, *, index: int | None = None, evaluations: Evaluations | None = None
-    ) -> None:
+    def __init__(self, message: str, *, index: int | None = None, evaluations: Evaluations | None = None) -> None:
         super().__init__(message)
         self.index = index
         self.evaluations = evaluations

@@ -10,6 +10,7 @@ import math
 import pickle
 import time
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -154,9 +155,19 @@ def evaluate(plan: Plan, first: int, count: int, databases: list[Any] | None = N
     return Piece(first, collector.result(), collector.shape, time.perf_counter() - start, failure)
 
 
-def evaluate_elsewhere(plan: Plan, first: int, count: int, databases: list[Any] | None = None) -> Piece:
-    """As `evaluate`, in a worker: the cause of a failure is only kept if it survives the way back."""
-    piece = evaluate(plan, first, count, databases)
+@lru_cache(maxsize=1)
+def _unpack(packed: bytes) -> Plan:
+    plan: Plan = pickle.loads(packed)
+    return plan
+
+
+def evaluate_elsewhere(plan: Plan | bytes, first: int, count: int, databases: list[Any] | None) -> Piece:
+    """As `evaluate`, in a worker: the cause of a failure is only kept if it survives the way back.
+
+    A packed plan is unpacked here, once a worker: a plan that the worker cannot import is then an ordinary
+    error of the task (dask would wait for ever if the arguments of a task could not be read).
+    """
+    piece = evaluate(_unpack(plan) if isinstance(plan, bytes) else plan, first, count, databases)
     if piece.failure is None:
         return piece
     try:

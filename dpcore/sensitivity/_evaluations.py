@@ -77,11 +77,7 @@ class Evaluations(Result):
             )
         except (KeyError, TypeError, ValueError, OverflowError) as error:
             raise ValueError(f"{path} does not hold evaluations: {type(error).__name__}: {error}") from None
-        if (
-            len(indices) != len(values)
-            or (np.diff(indices, prepend=-1) <= 0).any()
-            or not (values >= 0).all()
-        ):
+        if len(indices) != len(values) or (np.diff(indices, prepend=-1) <= 0).any() or not (values >= 0).all():
             raise ValueError(f"{path} does not hold evaluations: its numbers contradict each other")
         return out
 

@@ -106,16 +106,12 @@ def _callable_source(function: Callable[..., Any]) -> Source:
         if parameter.name == "rng" and parameter.kind is not parameter.POSITIONAL_ONLY:
             return SeededSource(function, by_name=True)
     required = [
-        p
-        for p in parameters
-        if p.default is p.empty and p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)
+        p for p in parameters if p.default is p.empty and p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)
     ]
     if len(required) == 2:
         return SeededSource(function, by_name=False)
     if len(required) > 2:
-        raise TypeError(
-            f"sample must be a callable of (count) or (count, rng), got {len(required)} arguments"
-        )
+        raise TypeError(f"sample must be a callable of (count) or (count, rng), got {len(required)} arguments")
     return PlainSource(function)
 
 

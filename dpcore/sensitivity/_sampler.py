@@ -94,8 +94,8 @@ class SensitivitySampler:
             check.choice("norm", norm, NORMS)
         if not isinstance(vectorised, bool):
             raise TypeError(f"vectorised must be True or False, got {vectorised!r}")
-        rule = "a number > 0"
-        self._bound = check.scalar("bound", check.real("bound", bound, rule, lambda x: x > 0))
+        limit = check.real("bound", bound, "a number > 0", 0.0, math.inf, low_open=True)
+        self._bound = check.scalar("bound", limit)
         self._source = as_source(sample)
         native = hasattr(target, "_neighbour_values")
         if vectorised and grid is not None:
@@ -180,6 +180,8 @@ class SensitivitySampler:
         depend on the sensitivities seen: extending a finished estimate until it pleases voids the guarantee.
         """
         point = self._point(gamma, samples, method, confidence, seconds)
+        if resume is not None and not isinstance(resume, Evaluations):
+            raise TypeError(f"resume must be Evaluations, got {type(resume).__name__}")
         file = None if checkpoint is None else Path(checkpoint)
         if file is not None and not file.parent.is_dir():
             raise FileNotFoundError(f"checkpoint must be in an existing folder, got {file}")
@@ -269,8 +271,6 @@ class SensitivitySampler:
         return secrets.randbits(128) if seed is None else seed
 
     def _take_over(self, work: Work, resume: Evaluations) -> None:
-        if not isinstance(resume, Evaluations):
-            raise TypeError(f"resume must be Evaluations, got {type(resume).__name__}")
         mine = self._made(work, resume.seed)
         for name in ("target", "records", "norm", "block"):
             if getattr(mine, name) != getattr(resume, name):

@@ -1,8 +1,8 @@
 // Values of built-in targets on pairs of neighbouring databases, for sensitivity sampling.
 //
-// A block holds `count` times `records` + 1 records of `width` numbers each, one after the other. Of each group the
-// first database is records 0 .. records - 1, its neighbour the same with the last record replaced by record number
-// `records`. What the two share is worked out once.
+// A block holds `count` times `records` + 1 records of `width` numbers each, one after the other. Of each group
+// the first database is records 0 .. records - 1, its neighbour the same with the last record replaced by record
+// number `records`. What the two share is worked out once.
 //
 // Method:    sum, mean: compensated summation (Kahan-Babuska-Neumaier), the shared records first.
 //            quantile: selection of three order statistics of the shared records, then insertion of the last one;
@@ -37,17 +37,18 @@ void sum_pairs(const NeighbourBlock& block, double divisor, double* first, doubl
 void sum_single(const double* data, std::size_t records, std::size_t width, double divisor, double* out);
 
 // width 1; `first` and `second` have `count` elements. `probability` in [0, 1].
-void quantile_pairs(const NeighbourBlock& block, double probability, double* first, double* second, StopCheck stop);
+void quantile_pairs(const NeighbourBlock& block, double probability, double* first, double* second,
+                    StopCheck stop);
 double quantile_single(const double* data, std::size_t records, double probability);
 
 // width 1; `edges` has bins + 1 ascending elements; `first` and `second` have count * bins.
-void histogram_pairs(const NeighbourBlock& block, const double* edges, std::size_t bins, double* first, double* second,
-                     StopCheck stop);
+void histogram_pairs(const NeighbourBlock& block, const double* edges, std::size_t bins, double* first,
+                     double* second, StopCheck stop);
 void histogram_single(const double* data, std::size_t records, const double* edges, std::size_t bins, double* out);
 
-// The last of the `width` >= 2 columns is the response, the others are features. Coefficients of the features, then
-// the intercept if there is one: width - 1 + intercept of them for each database. `ridge` >= 0 penalises the squares
-// of the coefficients, not of the intercept.
+// The last of the `width` >= 2 columns is the response, the others are features. Coefficients of the features,
+// then the intercept if there is one: width - 1 + intercept of them for each database. `ridge` >= 0 penalises the
+// squares of the coefficients, not of the intercept.
 void regression_pairs(const NeighbourBlock& block, bool intercept, double ridge, double* first, double* second,
                       StopCheck stop);
 void regression_single(const double* data, std::size_t records, std::size_t width, bool intercept, double ridge,

@@ -50,8 +50,9 @@ def sensitivity_bound(records: int) -> float:
     """L1 sensitivity of `fit` when one of `records` rows is replaced.
 
     The objective is PENALTY-strongly convex, the gradient of one row's term is at most 1 + |b| with
-    |b| <= 1/sqrt(PENALTY) (the value at b = 0 is at most 1/2), so two minimisers are 2 (1 + 1/sqrt(PENALTY))/(records
-    PENALTY) apart at most; sqrt(5) turns the Euclidean distance into the L1 distance.
+    |b| <= 1/sqrt(PENALTY) (the value at b = 0 is at most 1/2), so two minimisers are
+    2 (1 + 1/sqrt(PENALTY))/(records PENALTY) apart at most; sqrt(5) turns the Euclidean distance
+    into the L1 distance.
     """
     return float(np.sqrt(len(ATTRIBUTES)) * 2 * (1 + PENALTY**-0.5) / (records * PENALTY))
 

@@ -1,7 +1,7 @@
 """Dorafshanian and Mejri (2023), "Toward a Better Tuning of the Privacy Budget Based on Risk": tables 1 and 2.
 
-``run(out)`` writes figures (PNG, SVG), data (CSV) and ``risk-budget.md`` and ``.html``, which put every published number
-beside ours and show where the theorem goes wrong.
+``run(out)`` writes figures (PNG, SVG), data (CSV) and ``risk-budget.md`` and ``.html``, which put every published
+number beside ours and show where the theorem goes wrong.
 """
 
 from __future__ import annotations

@@ -180,10 +180,10 @@ def _published(levels: Sequence[float], epsilon: float, confidences: Sequence[fl
 
 
 def _exact(levels: Sequence[float], delta: float) -> tuple[tuple[float, float], tuple[float, float]]:
-    from dpcore import accounting
+    from dpcore.accounting import from_laplace, from_pure
 
     out = []
-    for make in (accounting.from_laplace, accounting.from_pure):
+    for make in (from_laplace, from_pure):
         total: Any = None
         for level, times in sorted(collections.Counter(levels).items()):
             part = make(epsilon=level) * times

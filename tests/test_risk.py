@@ -336,6 +336,23 @@ def test_custom_cost():
     assert same.cost == pytest.approx(risk.CostModel(full=550_000).cheapest(epsilon0=0.5).cost, rel=1e-12)
 
 
+@pytest.mark.parametrize("epsilon0", [300.0, 1e4, 1e6])
+@pytest.mark.parametrize("method", ["exact", "published"])
+def test_cheapest_far_out(epsilon0, method):
+    model = risk.CostModel(full=1000.0, rate=5.0)
+    best = model.cheapest(epsilon0=epsilon0, method=method)
+    grid = np.geomspace(1e-3, epsilon0, 2000)
+    assert best.cost <= np.min(model.cost_at_risk(epsilon=grid, epsilon0=epsilon0, method=method)) * (1 + 1e-14)
+
+
+def test_range_just_below_the_plain_cost():
+    model = risk.CostModel(full=550_000)
+    budget = math.nextafter(model.cost(0.5), 0)
+    found = model.epsilon_range(budget=budget, epsilon0=0.5)
+    assert found.feasible
+    assert 0 < found.lower < found.upper < 0.5
+
+
 def test_costs_that_are_not_convex_are_refused():
     with pytest.raises(risk.NotConvexError, match="convex"):
         risk.CostModel.custom(math.sqrt).cheapest(epsilon0=1.0)
@@ -434,7 +451,7 @@ def test_several_queries():
     impacts, us = [5.0, 3.0, 2.0], [1.0, 2.0, 0.5]
     got = risk.disclosure_epsilon(impact=impacts, threshold=7, method="published", u=us)
     want = sum(us) - sum(u * i for u, i in zip(us, impacts, strict=True)) / 7  # Theorem 4
-    assert got.total == pytest.approx(want, rel=1e-14)
+    assert got.total == float(got) == pytest.approx(want, rel=1e-14)
     each = risk.disclosure_epsilon(impact=[7, 10, 3], threshold=5)
     assert each.epsilons[0] == risk.disclosure_epsilon(impact=7, threshold=5)
     assert each.epsilons[2] == math.inf
@@ -478,6 +495,7 @@ BAD = [
     (risk.CostModel, {"full": -5.0}, "full"),
     (risk.CostModel, {"full": 5.0, "floor": -1.0}, "floor"),
     (risk.CostModel, {"full": 5.0, "rate": math.nan}, "rate"),
+    (risk.CostModel(full=1.0).cheapest, {"epsilon0": 1e7}, "epsilon0"),
     (risk.CostModel(full=1.0).epsilon_range, {}, "budget or allowed_error"),
     (risk.CostModel(full=1.0).epsilon_range, {"budget": -1.0}, "budget"),
     (risk.CostModel(full=1.0).epsilon_range, {"budget": 1.0, "confidence": 0.5}, "epsilon0"),

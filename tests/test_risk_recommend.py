@@ -82,6 +82,40 @@ def test_remedies_count_every_limit_that_is_in_the_way():
     assert "risk threshold" in raised
 
 
+def test_custom_costs():
+    square = risk.recommend(records=10, cost=risk.CostModel.custom(lambda e: 1000 * e * e), budget=40.0)
+    assert square.epsilon == pytest.approx(0.2)
+    assert limit(square, "Budget at risk").value > 0.2
+    root = risk.recommend(records=10, cost=risk.CostModel.custom(math.sqrt), budget=0.5)
+    assert root.epsilon == pytest.approx(0.25)
+    assert [item.name for item in root.limits] == ["Budget"]
+    assert "<svg" in root.to_html()
+
+
+def test_gaussian_noise_and_composition():
+    report = risk.recommend(records=20_000, releases=12, delta=1e-6, allowed_error=30.0)
+    assert {noise.name for noise in report.noise} == {
+        "Laplace noise",
+        "Laplace noise (exact composition)",
+        "Gaussian noise",
+    }
+    # The recommended level is the smallest that some noise can keep, and that noise comes first.
+    assert report.noise[0].expected_error <= 30.0 * (1 + 1e-3)
+    assert report.lower == min(item.value for item in report.limits)
+    for noise in report.noise:
+        if noise.name == "Gaussian noise":
+            from dpcore import gaussian
+
+            assert gaussian.delta(epsilon=report.epsilon, sigma=noise.scale, sensitivity=math.sqrt(12)) <= 1e-6
+        if "exact composition" in noise.name:
+            from dpcore import accounting
+
+            assert (accounting.from_laplace(epsilon=1 / noise.scale) * 12).delta(report.epsilon).upper <= 1e-6
+    assert report.guess_right == pytest.approx(
+        (math.exp(report.epsilon) + 1e-6) / (math.exp(report.epsilon) + 1), rel=1e-12
+    )
+
+
 def test_unavoidable_cost_above_the_budget():
     report = risk.recommend(records=10, cost=risk.CostModel(full=100.0, floor=50.0), budget=40.0)
     assert not report.feasible

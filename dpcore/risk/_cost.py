@@ -263,7 +263,7 @@ class CostModel:
 
         Parameters
         ----------
-        epsilon0 : float > 0
+        epsilon0 : float > 0, at most 1e6
             Level the noise is calibrated for.
         method : {"exact", "published"}
             Whose confidence is used. "published" reproduces section 5.3 (Equation 10 when dimension is 1).
@@ -287,7 +287,8 @@ class CostModel:
         see docs/risk_auditors.md.
         """
         check.choice("method", method, METHODS)
-        epsilon0 = check.scalar("epsilon0", check.positive("epsilon0", epsilon0))
+        rule = "a number > 0 and <= 1e6"
+        epsilon0 = check.scalar("epsilon0", check.real("epsilon0", epsilon0, rule, 0.0, 1e6, low_open=True))
         dimension = check.integer("dimension", dimension, least=1, most=_core.MAX_DIMENSION)
         if self.function is not None:
             epsilon, uniqueness = self._cheapest_custom(epsilon0, method, dimension), "checked"
@@ -318,7 +319,8 @@ class CostModel:
                 )
             return 2 * math.log(epsilon) - math.log(c) + log_expm1 - log_ratio
 
-        high = min(epsilon0 * (1 - 1e-12), 2.0 * dimension + 100.0 if method == "published" else 1e300)
+        # Beyond 2 k + 99 the density of T is 0 in double precision, and the maximum long passed.
+        high = min(epsilon0 * (1 - 1e-12), 2.0 * dimension + 99.0 if method == "published" else math.inf)
         low = min(1.0, c, epsilon0) / 2
         while slope(low) <= 0:
             low /= 2
@@ -491,9 +493,11 @@ class CostModel:
             return EpsilonRange(0.0, epsilon0, True, "no lower limit", "the noise of epsilon0")
         if over(best.epsilon) > 0:
             return EpsilonRange(best.epsilon, 0.0, False, "the cheapest level", "the budget")
-        tiny = 1e-12 * best.epsilon
-        low = float(optimize.brentq(over, tiny, best.epsilon, rtol=8.9e-16, xtol=1e-300))
-        high = float(optimize.brentq(over, best.epsilon, epsilon0 * (1 - 1e-12), rtol=8.9e-16, xtol=1e-300))
+        low, high = 1e-12 * best.epsilon, epsilon0 * (1 - 1e-12)
+        if over(low) > 0:
+            low = float(optimize.brentq(over, low, best.epsilon, rtol=8.9e-16, xtol=1e-300))
+        if over(high) > 0:
+            high = float(optimize.brentq(over, best.epsilon, high, rtol=8.9e-16, xtol=1e-300))
         while over(low) > 0:
             low = math.nextafter(low, math.inf)
         while over(high) > 0:

@@ -52,6 +52,9 @@ class DisclosureBudget(Result):
     method: str
     share: str
 
+    def __float__(self) -> float:
+        return self.total
+
     @property
     def statement(self) -> str:
         """The result in words."""

@@ -130,7 +130,7 @@ def recommend(
         "sensitivity": sensitivity,
         "delta": delta,
         "known": known,
-        "bias": bias,
+        "bias": bias if isinstance(bias, (int, float, tuple, list, type(None))) else repr(bias),
         "impact": impact,
         "threshold": threshold,
         "budget": budget,
@@ -251,6 +251,8 @@ def _upper_limits(
             ("exact", "cost at the cheapest level that holds with the exact confidence"),
             ("published", "the same with the published confidence; known to be wrong"),
         ):
+            if _cheapest_cost(model, min(max(model.epsilon_within(spend), 1e-6), 50.0), method) is None:
+                continue  # a custom cost that is not convex has no cheapest level
             word = "" if method == "exact" else ", as published"
             out.append(Limit(f"Budget at risk{word}", "upper", _within_at_risk(model, spend, method), False, note))
     return tuple(out)

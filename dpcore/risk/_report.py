@@ -243,10 +243,12 @@ def _noise(report: Recommendation) -> list[str]:
     e = html.escape
     parts = ["<h2>The noise that this means</h2><table><tr><th>Noise on each release<th class='n'>scale"]
     parts.append("<th class='n'>mean error<th class='n'>95 of 100 within<th>holds if")
+    delta = report.facts["delta"]
     for noise in report.noise:
+        always = "always" if noise.name == "Laplace noise" else f"always, but for probability delta = {delta:.3g}"
         parts.append(
             f"<tr><td>{e(noise.name)}<td class='n'>{noise.scale:.4g}<td class='n'>{noise.expected_error:.4g}"
-            f"<td class='n'>± {noise.interval:.4g}<td>{e(noise.assumption) or 'always'}"
+            f"<td class='n'>± {noise.interval:.4g}<td>{e(noise.assumption) or always}"
         )
     parts.append("</table>")
     return parts

@@ -2,7 +2,7 @@
 
 Areas are modules, loaded on first use: ``dpcore.gaussian``, ``dpcore.distributions``,
 ``dpcore.samplers``, ``dpcore.mechanisms``, ``dpcore.accounting``, ``dpcore.partial_knowledge``,
-``dpcore.sensitivity``, ``dpcore.risk``, ``dpcore.audit``.
+``dpcore.sensitivity``, ``dpcore.risk``, ``dpcore.ledger``, ``dpcore.audit``.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ _AREAS = (
     "audit",
     "distributions",
     "gaussian",
+    "ledger",
     "mechanisms",
     "partial_knowledge",
     "risk",

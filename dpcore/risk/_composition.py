@@ -40,6 +40,12 @@ class Composition(Result):
         Bounds that enclose the exact level of the Laplace releases.
     worst_lower, worst_upper : float
         Bounds on the level of the worst mechanisms with these epsilon0 (optimal composition).
+
+    Examples
+    --------
+    >>> both = compose(epsilon0=0.5, releases=1000, delta=1e-6)
+    >>> both.exact_upper < both.worst_upper < both.advanced
+    True
     """
 
     releases: int

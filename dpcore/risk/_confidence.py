@@ -259,6 +259,15 @@ def mechanism_confidence(mechanism: Any, *, epsilon: float) -> Any:
     -------
     Bounds
         Certified lower and upper bound of Pr[|loss| <= epsilon], for the worse of the two directions.
+
+    Examples
+    --------
+    Nine Gaussian releases with sigma = 6 are as good as one with sigma = 2.
+
+    >>> from dpcore import accounting
+    >>> bounds = mechanism_confidence(accounting.from_gaussian(sigma=6.0) * 9, epsilon=1.0)
+    >>> round(bounds.lower, 6), round(gaussian_confidence(epsilon=1.0, sigma=2.0), 6)
+    (0.947716, 0.947716)
     """
     loss = mechanism.privacy_loss() if hasattr(mechanism, "privacy_loss") else mechanism
     if not hasattr(loss, "confidence"):

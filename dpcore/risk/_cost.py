@@ -49,6 +49,12 @@ class Cheapest(Result):
         Which confidence was used.
     uniqueness : str
         Why no other level is as cheap: "proved" or "checked".
+
+    Examples
+    --------
+    >>> best = CostModel(full=550_000).cheapest(epsilon0=0.5)
+    >>> round(best.saving, 2), best.uniqueness
+    (6455.45, 'proved')
     """
 
     epsilon: float
@@ -83,6 +89,11 @@ class EpsilonRange(Result):
         Whether there is one.
     lower_reason, upper_reason : str
         What sets each end.
+
+    Examples
+    --------
+    >>> CostModel(full=550_000).epsilon_range(budget=80_000, allowed_error=2.0).lower_reason
+    'the allowed error'
     """
 
     lower: float

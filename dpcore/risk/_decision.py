@@ -27,6 +27,11 @@ class Limit(Result):
         Whether the decision rests on it; a published formula known to be wrong never is.
     note : str
         What the method is.
+
+    Examples
+    --------
+    >>> Limit("Budget", "upper", 0.3438, True, "cost of the level that holds for certain").statement
+    'Budget asks for epsilon at most 0.3438.'
     """
 
     name: str
@@ -60,6 +65,11 @@ class Noise(Result):
         Half-width that 95 of 100 errors stay within.
     assumption : str
         What the guarantee rests on beyond differential privacy; empty when nothing.
+
+    Examples
+    --------
+    >>> Noise("Laplace noise", 2.0, 2.0, 5.99, "").statement
+    'Laplace noise of scale 2 is off by 2 on average and by less than 5.99 in 95 of 100 releases.'
     """
 
     name: str
@@ -92,6 +102,13 @@ class Conflict(Result):
         What the first and the second ask of epsilon.
     remedies : tuple of str
         What would have to change, each alone.
+
+    Examples
+    --------
+    >>> from dpcore import risk
+    >>> tight = risk.recommend(records=100, cost=550_000, budget=20_000, allowed_error=2.0)
+    >>> tight.conflict.remedies
+    ('allow an error of 3.314 instead of 2', 'raise the budget from 20,000.00 to 74,434.41')
     """
 
     first: str
@@ -143,6 +160,13 @@ class Recommendation(Result):
         What was asked, and further figures.
     notes : tuple of str
         Warnings and explanations.
+
+    Examples
+    --------
+    >>> from dpcore import risk
+    >>> report = risk.recommend(records=100, cost=550_000, budget=80_000, allowed_error=2.0)
+    >>> report.epsilon, round(report.guess_right, 3), round(report.expected_cost, 2)
+    (0.5, 0.622, 74434.41)
     """
 
     title: str

@@ -43,6 +43,12 @@ class DisclosureBudget(Result):
         Formula used.
     share : str
         "each": every single risk is at most the threshold, as in the paper. "total": their sum is.
+
+    Examples
+    --------
+    >>> budget = disclosure_epsilon(impact=[7, 10], threshold=5, share="total")
+    >>> [round(risk, 6) for risk in budget.risks], round(budget.total, 4)
+    ([2.5, 2.5], 1.258)
     """
 
     epsilons: tuple[float, ...]

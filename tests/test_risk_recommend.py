@@ -116,6 +116,13 @@ def test_gaussian_noise_and_composition():
     )
 
 
+def test_the_cost_at_risk_is_for_one_laplace_release_only():
+    report = risk.recommend(records=100, cost=550_000, budget=80_000, allowed_error=20.0, releases=10)
+    assert not any("at risk" in item.name for item in report.limits)
+    assert "cost_at_risk" not in report.facts
+    assert "half_level_confidence" not in report.facts
+
+
 def test_unavoidable_cost_above_the_budget():
     report = risk.recommend(records=10, cost=risk.CostModel(full=100.0, floor=50.0), budget=40.0)
     assert not report.feasible

@@ -117,7 +117,7 @@ def recommend(
     ways = ways_to_add_noise(records, known, bias, releases, delta, sensitivity)
     used_ways = [way for way in ways if rely_on_partial_knowledge or not way.partial]
     limits = _lower_limits(ways, used_ways, allowed_error) + _upper_limits(
-        impact, threshold, model, budget, sensitivity, delta or 0.0, confidence
+        impact, threshold, model, budget, sensitivity, delta or 0.0, confidence, releases
     )
     lowers = [limit for limit in limits if limit.kind == "lower" and limit.used]
     uppers = [limit for limit in limits if limit.kind == "upper" and limit.used]
@@ -138,7 +138,9 @@ def recommend(
         "allowed_error": allowed_error,
         "prefer": prefer,
     }
-    curves = _curves(ways, model, sensitivity, delta, lower, upper, allowed_error, impact, threshold, budget)
+    curves = _curves(
+        ways, model, sensitivity, delta, releases, lower, upper, allowed_error, impact, threshold, budget
+    )
     if lower > upper or upper == 0:
         assert high is not None
         conflict = _conflict(low, high, uppers, ways, used_ways, model, facts, sensitivity)
@@ -225,6 +227,7 @@ def _upper_limits(
     sensitivity: float,
     delta: float,
     confidence: float,
+    releases: int,
 ) -> tuple[Limit, ...]:
     out: list[Limit] = []
     if impact is not None:
@@ -247,15 +250,22 @@ def _upper_limits(
         out.append(
             Limit("Budget", "upper", model.epsilon_within(spend), True, "cost of the level that holds for certain")
         )
-        for method, note in (
-            ("exact", "cost at the cheapest level that holds with the exact confidence"),
-            ("published", "the same with the published confidence; known to be wrong"),
-        ):
-            if _cheapest_cost(model, min(max(model.epsilon_within(spend), 1e-6), 50.0), method) is None:
-                continue  # a custom cost that is not convex has no cheapest level
-            word = "" if method == "exact" else ", as published"
-            out.append(Limit(f"Budget at risk{word}", "upper", _within_at_risk(model, spend, method), False, note))
+        if releases == 1:  # the confidence behind the cost at risk is that of one Laplace release
+            out += _at_risk_limits(model, spend)
     return tuple(out)
+
+
+def _at_risk_limits(model: CostModel, budget: float) -> list[Limit]:
+    out: list[Limit] = []
+    somewhere = min(max(model.epsilon_within(budget), 1e-6), 50.0)
+    for method, name, note in (
+        ("exact", "Budget at risk", "cost at the cheapest level that holds with the exact confidence"),
+        ("published", "Budget at risk, as published", "the same with the published confidence; known to be wrong"),
+    ):
+        # A custom cost that is not convex has no cheapest level.
+        if _cheapest_cost(model, somewhere, method) is not None:
+            out.append(Limit(name, "upper", _within_at_risk(model, budget, method), False, note))
+    return out
 
 
 def _risk_limit(start: Any, impact: float, threshold: float, delta: float, sensitivity: float) -> float:
@@ -374,7 +384,7 @@ def _extra(epsilon: float, model: CostModel | None, releases: int) -> dict[str, 
         out["half_level_confidence_published"] = float(
             laplace_confidence(epsilon=half, epsilon0=epsilon, method="published")
         )
-    if model is not None:
+    if model is not None and releases == 1:
         out["cost_without_protection"] = None if model.function is not None else model.full + model.floor
         out["cost_at_risk"] = _cheapest_cost(model, epsilon, "exact")
         out["cost_at_risk_published"] = _cheapest_cost(model, epsilon, "published")
@@ -411,6 +421,7 @@ def _curves(
     model: CostModel | None,
     sensitivity: float,
     delta: float | None,
+    releases: int,
     lower: float,
     upper: float,
     allowed_error: float | None,
@@ -429,7 +440,7 @@ def _curves(
         curves["threshold"] = threshold
     if model is not None:
         curves["cost"] = np.asarray(model.cost(levels)).tolist()
-        at_risk = [_cheapest_cost(model, float(e), "exact") for e in levels]
+        at_risk = [_cheapest_cost(model, float(e), "exact") for e in levels] if releases == 1 else [None]
         if None not in at_risk:
             curves["cost_at_risk"] = at_risk
         curves["budget"] = budget

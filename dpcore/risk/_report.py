@@ -78,8 +78,8 @@ def _meaning(report: Recommendation) -> list[str]:
         at_risk = facts.get("cost_at_risk")
         if at_risk is not None:
             out.append(
-                "Counting also that the loss is sometimes smaller than epsilon (cost at risk, exact), it is "
-                f"{money(at_risk)}."
+                "Counting also that the loss of Laplace noise is sometimes smaller than epsilon (cost at risk, "
+                f"exact), it is {money(at_risk)}."
             )
     half = facts.get("half_level_confidence")
     if half is not None:
@@ -273,7 +273,7 @@ def _plots(report: Recommendation) -> list[str]:
         parts.append("<h2>Expected compensation</h2>")
         series = [("cost of epsilon", curves["cost"])]
         if "cost_at_risk" in curves:
-            series.append(("cost at risk, exact confidence", curves["cost_at_risk"]))
+            series.append(("cost at risk of Laplace noise, exact confidence", curves["cost_at_risk"]))
         bound = ("budget", curves["budget"])
         parts.append(_svg.curves("Cost by epsilon", levels, series, bound, report.epsilon, "cost"))
     return parts

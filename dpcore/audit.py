@@ -1,0 +1,375 @@
+"""Audit of a mechanism: a certified lower bound on its privacy loss, from its outputs alone.
+
+An audit can show that a mechanism leaks more than it claims; it can never show that it does not. The bound holds
+with the stated confidence whatever the mechanism is: an event is fixed (given by the caller, or learned on samples
+that are then thrown away), its frequency is counted on fresh outputs for two neighbouring inputs, and Clopper-Pearson
+intervals, which are exact for binomial counts, bound both probabilities.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import math
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import betaincinv
+
+from dpcore._progress import Progress, ProgressOption
+from dpcore._results import Result
+from dpcore._validation import integer, non_negative, open_probability, probability, scalar
+
+__all__ = ["AuditResult", "audit", "clopper_pearson"]
+
+Outputs = NDArray[Any]
+Event = Callable[[Outputs], NDArray[np.bool_]]
+
+# Outputs held in memory at once, for each input. A million doubles are 8 MB.
+_CHUNK = 1 << 20
+# Most outputs used for learning the event; more do not improve a threshold noticeably.
+_LEARNING = 1 << 20
+# Outputs with at most this many different values are treated as categories.
+_CATEGORIES = 4096
+
+
+@dataclasses.dataclass(frozen=True)
+class AuditResult(Result):
+    """What an audit found; see `audit`."""
+
+    epsilon_lower: float
+    delta_lower: float
+    epsilon: float | None
+    delta: float
+    confidence: float
+    samples: int
+    first_hits: int
+    second_hits: int
+    direction: str
+    event: str
+
+    @property
+    def violated(self) -> bool:
+        """Whether the claim (epsilon, delta) is refuted at the stated confidence; False without a claim."""
+        return self.epsilon is not None and (self.epsilon_lower > self.epsilon or self.delta_lower > self.delta)
+
+    @property
+    def statement(self) -> str:
+        """The finding in words."""
+        found = (
+            f"With confidence {self.confidence:g}, no (epsilon, {self.delta:g}) guarantee with epsilon below "
+            f"{self.epsilon_lower:.6g} holds for these two inputs"
+        )
+        if self.epsilon is not None:
+            found += f", nor any ({self.epsilon:g}, delta) guarantee with delta below {self.delta_lower:.6g}"
+            found += (
+                ". The claim is refuted." if self.violated else ". The claim is not refuted, which proves nothing."
+            )
+        else:
+            found += "."
+        return f"{found} Event: {self.event} ({self.first_hits} and {self.second_hits} of {self.samples} outputs)."
+
+
+def clopper_pearson(hits: int, samples: int, *, confidence: float) -> tuple[float, float]:
+    """Exact two-sided confidence interval for a probability, each side at level (1 - confidence)/2.
+
+    Parameters
+    ----------
+    hits, samples : int
+        Successes among independent trials, 0 <= hits <= samples, samples >= 1.
+    confidence : float, in (0, 1)
+        Probability, over the trials, that the interval covers.
+
+    Returns
+    -------
+    (lower, upper) : pair of floats
+        Widened by 1e-12 relative, more than the error of the inverse beta function.
+
+    Examples
+    --------
+    >>> from dpcore.audit import clopper_pearson
+    >>> lower, upper = clopper_pearson(0, 100, confidence=0.95)
+    >>> lower, round(upper, 6)
+    (0.0, 0.036217)
+    """
+    n = integer("samples", samples, least=1)
+    k = integer("hits", hits, most=n)
+    side = (1 - scalar("confidence", open_probability("confidence", confidence))) / 2
+    lower = 0.0 if k == 0 else float(betaincinv(k, n - k + 1, side)) * (1 - 1e-12)
+    upper = 1.0 if k == n else min(1.0, float(betaincinv(k + 1, n - k, 1 - side)) * (1 + 1e-12))
+    return lower, upper
+
+
+def audit(
+    mechanism: Any,
+    x: Any,
+    y: Any,
+    *,
+    epsilon: float | None = None,
+    delta: float = 0.0,
+    samples: int,
+    confidence: float = 0.999,
+    event: Event | None = None,
+    rng: Any = None,
+    batched: bool = False,
+    progress: ProgressOption = False,
+) -> AuditResult:
+    """Certified lower bound on the privacy loss of `mechanism` between the neighbouring inputs `x` and `y`.
+
+    Parameters
+    ----------
+    mechanism : object or callable
+        An object with ``release(value, rng=None)`` (all mechanisms of dpcore), or a function of one input that
+        returns one output. With ``batched=True`` a function of (input, count) that returns `count` independent
+        outputs as an array whose first axis has that length. Outputs are numbers, vectors of numbers, or any labels.
+    x, y : any
+        Two inputs that the mechanism's claim calls neighbours.
+    epsilon, delta : float
+        The claim. `delta` also is the delta at which `epsilon_lower` is stated. Without `epsilon` only
+        `epsilon_lower` is computed and `delta_lower` is that at epsilon 0.
+    samples : int, >= 100
+        Outputs drawn for each input, learning included.
+    confidence : float, in (0, 1)
+        Probability, over all draws, that both bounds are right.
+    event : callable, optional
+        Function of an array of outputs that returns booleans. It must not depend on the outputs counted. By
+        default the event is learned on at most half of the samples, and counted on the rest.
+    rng : optional
+        Passed on to ``mechanism.release``.
+    batched : bool
+        See `mechanism`.
+    progress : bool or callable
+        True shows a line on a terminal; a callable gets (done, total).
+
+    Returns
+    -------
+    AuditResult
+        `epsilon_lower`: no smaller epsilon is satisfied at `delta`. `delta_lower`: no smaller delta at `epsilon`.
+
+    Raises
+    ------
+    TypeError, ValueError
+        For wrong arguments, outputs of varying shape, or an event that does not return one boolean an output.
+
+    Notes
+    -----
+    With p the probability of the event under one input and q under the other, (epsilon, delta)-privacy demands
+    p <= exp(epsilon) q + delta. With p >= p_low and q <= q_high, epsilon >= ln((p_low - delta)/q_high) and
+    delta >= p_low - exp(epsilon) q_high. Each one-sided limit fails with probability at most (1 - confidence)/2.
+
+    Learned events are half lines of the output (or of its projection on the difference of means), sets of
+    values where outputs repeat, and sets of positions of the lowest bit, which betray floating-point noise.
+
+    Examples
+    --------
+    >>> from dpcore import samplers
+    >>> from dpcore.audit import audit
+    >>> draw = samplers.InsecureTestRng(1)
+    >>> def half_noise(value, count):            # claims epsilon 1 and adds noise for epsilon 2
+    ...     return value + samplers.discrete_laplace(0.5, count, rng=draw)
+    >>> found = audit(half_noise, 0, 1, epsilon=1.0, samples=200_000, batched=True)
+    >>> found.violated, 1.8 < found.epsilon_lower < 2.0
+    (True, True)
+    """
+    total = integer("samples", samples, least=100)
+    level = scalar("confidence", open_probability("confidence", confidence))
+    claimed = None if epsilon is None else scalar("epsilon", non_negative("epsilon", epsilon))
+    at_delta = scalar("delta", probability("delta", delta))
+    if event is not None and not callable(event):
+        raise TypeError(f"event must be a function of an array of outputs, got {event!r}")
+    draw = _drawer(mechanism, rng, batched)
+
+    name, direction, chosen = "given by the caller", None, event
+    counted = total
+    if chosen is None:
+        learning = min(total // 2, _LEARNING)
+        counted = total - learning
+        name, direction, chosen = _learn(draw(x, learning), draw(y, learning), claimed, at_delta)
+    hits = [0, 0]
+    done = 0
+    with Progress(progress, counted, "audit") as bar:
+        for size in _chunks(counted):
+            for i, value in enumerate((x, y)):
+                inside = np.asarray(chosen(draw(value, size)))
+                if inside.shape != (size,) or inside.dtype != np.bool_:
+                    raise ValueError(
+                        f"event must return one boolean an output, got shape {inside.shape} of {inside.dtype}"
+                    )
+                hits[i] += int(np.count_nonzero(inside))
+            done += size
+            bar.update(done)
+
+    # A caller's event is tried in both directions, so each limit then gets half of the allowed failure.
+    directions = ("x over y", "y over x") if direction is None else (direction,)
+    share = 1 - (1 - level) / len(directions)
+    best: tuple[float, float, str] | None = None
+    for way in directions:
+        p, q = hits if way == "x over y" else hits[::-1]
+        low = clopper_pearson(p, counted, confidence=share)[0]
+        high = clopper_pearson(q, counted, confidence=share)[1]
+        epsilon_lower = max(0.0, math.log((low - at_delta) / high)) if low > at_delta else 0.0
+        delta_lower = max(0.0, low - math.exp(min(claimed or 0.0, 700.0)) * high)
+        if best is None or (epsilon_lower, delta_lower) > best[:2]:
+            best = (epsilon_lower, delta_lower, way)
+    assert best is not None
+    return AuditResult(
+        epsilon_lower=best[0],
+        delta_lower=best[1],
+        epsilon=claimed,
+        delta=at_delta,
+        confidence=level,
+        samples=counted,
+        first_hits=hits[0],
+        second_hits=hits[1],
+        direction=best[2],
+        event=name,
+    )
+
+
+def _chunks(count: int) -> Iterator[int]:
+    while count > 0:
+        yield min(count, _CHUNK)
+        count -= _CHUNK
+
+
+def _drawer(mechanism: Any, rng: Any, batched: bool) -> Callable[[Any, int], Outputs]:
+    """A function of (input, count) that returns `count` outputs along the first axis."""
+    release = getattr(mechanism, "release", None)
+    if batched:
+        if not callable(mechanism):
+            raise TypeError(f"mechanism must be a function of (input, count) with batched=True, got {mechanism!r}")
+        raw: Callable[[Any, int], Any] = mechanism
+    elif release is not None:
+        many = "rng" in inspect.signature(release).parameters
+
+        def raw(value: Any, count: int) -> Any:
+            options = {"rng": rng} if many else {}
+            # A number is released as an array of independent copies; anything else one by one.
+            if isinstance(value, (int, float, np.number)) and getattr(mechanism, "elementwise", True):
+                return release(np.full(count, value), **options)
+            return [release(value, **options) for _ in range(count)]
+
+    elif callable(mechanism):
+
+        def raw(value: Any, count: int) -> Any:
+            return [mechanism(value) for _ in range(count)]
+
+    else:
+        raise TypeError(f"mechanism must have a release method or be callable, got {mechanism!r}")
+
+    def draw(value: Any, count: int) -> Outputs:
+        try:
+            outputs = np.asarray(raw(value, count))
+        except ValueError as error:
+            raise ValueError(f"mechanism must return outputs of one shape: {error}") from None
+        if outputs.shape[:1] != (count,):
+            raise ValueError(f"mechanism must return {count} outputs, got an array of shape {outputs.shape}")
+        return outputs
+
+    return draw
+
+
+# ---- learning an event ------------------------------------------------------------------------------------------
+
+
+def _learn(first: Outputs, second: Outputs, epsilon: float | None, delta: float) -> tuple[str, str, Event]:
+    """Name, direction and event with the best bound on the learning samples."""
+    candidates: list[tuple[float, str, str, Event]] = []
+    numeric = first.dtype.kind in "iufb"
+    if not numeric or (first.ndim == 1 and _few(first, second)):
+        candidates += _category_events(first, second, epsilon, delta, "the set of values {}", lambda z: z)
+    if numeric:
+        score = _score(first, second)
+        candidates += _threshold_events(score(first), score(second), epsilon, delta, score)
+        if first.ndim == 1 and first.dtype.kind == "f":
+            candidates += _category_events(first, second, epsilon, delta, "lowest set bit among 2^{}", _lowest_bit)
+    _, name, direction, event = max(candidates, key=lambda c: c[0])
+    return name, direction, event
+
+
+def _few(first: Outputs, second: Outputs) -> bool:
+    some = np.concatenate([first[:20000], second[:20000]])
+    return np.unique(some).size <= _CATEGORIES
+
+
+def _objective(p: Any, q: Any, count: int, epsilon: float | None, delta: float) -> Any:
+    """Rough lower bound (three standard errors) on what is to be maximised, from hit counts `p` and `q`.
+
+    Excess over the claim comes first, scaled to outweigh all else; then the epsilon that can be shown.
+    """
+    rate_p, rate_q = p / count, q / count
+    low = rate_p - 3 * np.sqrt(np.maximum(rate_p * (1 - rate_p), 1 / count) / count)
+    high = rate_q + 3 * np.sqrt(np.maximum(rate_q * (1 - rate_q), 1 / count) / count) + 9 / count
+    shown = np.where(low > delta, np.log(np.maximum(low - delta, 1e-300) / high), -1e3)
+    if epsilon is None:
+        return shown
+    return shown + 1e6 * np.maximum(low - math.exp(min(epsilon, 700.0)) * high - delta, 0.0)
+
+
+def _score(first: Outputs, second: Outputs) -> Callable[[Outputs], NDArray[np.float64]]:
+    """Outputs as numbers: themselves, or their projection on the difference of means, scaled by the spread."""
+    if first.ndim == 1:
+        return lambda z: np.nan_to_num(np.asarray(z, dtype=np.float64), nan=-np.inf)
+    a, b = (np.nan_to_num(np.asarray(v, dtype=np.float64).reshape(len(v), -1)) for v in (first, second))
+    spread = np.maximum(a.var(axis=0) + b.var(axis=0), 1e-300)
+    weights = (a.mean(axis=0) - b.mean(axis=0)) / spread
+    return lambda z: np.nan_to_num(np.asarray(z, dtype=np.float64).reshape(len(z), -1)) @ weights
+
+
+def _threshold_events(
+    first: NDArray[np.float64],
+    second: NDArray[np.float64],
+    epsilon: float | None,
+    delta: float,
+    score: Callable[[Outputs], NDArray[np.float64]],
+) -> list[tuple[float, str, str, Event]]:
+    cuts = np.unique(np.quantile(np.concatenate([first, second]), np.linspace(0, 1, 513), method="nearest"))
+    out: list[tuple[float, str, str, Event]] = []
+    below = [np.searchsorted(np.sort(v), cuts, side="right") for v in (first, second)]
+    for sign, counts in (("<=", below), (">", [len(first) - below[0], len(second) - below[1]])):
+        for direction, (p, q) in (("x over y", counts), ("y over x", counts[::-1])):
+            value = _objective(p, q, len(first), epsilon, delta)
+            at = int(np.argmax(value))
+            cut = float(cuts[at])
+            if sign == "<=":
+                event: Event = lambda z, c=cut: score(z) <= c  # type: ignore[misc]  # noqa: E731
+            else:
+                event = lambda z, c=cut: score(z) > c  # type: ignore[misc]  # noqa: E731
+            out.append((float(value[at]), f"output {sign} {cut:.6g}", direction, event))
+    return out
+
+
+def _category_events(
+    first: Outputs,
+    second: Outputs,
+    epsilon: float | None,
+    delta: float,
+    name: str,
+    label: Callable[[Outputs], Outputs],
+) -> list[tuple[float, str, str, Event]]:
+    """Sets of labels in the order of their likelihood ratio (Neyman-Pearson), cut where the bound is best."""
+    labels, places = np.unique(np.concatenate([label(first), label(second)]), return_inverse=True)
+    if labels.size > _CATEGORIES:
+        return []
+    size = labels.size
+    counts = [np.bincount(part, minlength=size) for part in (places[: len(first)], places[len(first) :])]
+    out: list[tuple[float, str, str, Event]] = []
+    for direction, (p, q) in (("x over y", counts), ("y over x", counts[::-1])):
+        order = np.argsort((p + 0.5) / (q + 0.5))[::-1]
+        value = _objective(np.cumsum(p[order]), np.cumsum(q[order]), len(first), epsilon, delta)
+        at = int(np.argmax(value))
+        inside = np.sort(labels[order[: at + 1]])
+        event: Event = lambda z, s=inside: np.isin(label(z), s)  # type: ignore[misc]  # noqa: E731
+        shown = ", ".join(map(str, inside[:4])) + (", ..." if inside.size > 4 else "")
+        out.append((float(value[at]), name.format(shown), direction, event))
+    return out
+
+
+def _lowest_bit(outputs: Outputs) -> NDArray[np.int64]:
+    """Exponent of the lowest set bit of each double; outputs on a coarse grid have a high one."""
+    fraction, exponent = np.frexp(np.asarray(outputs, dtype=np.float64))
+    whole = np.abs(np.nan_to_num(fraction, nan=0.5, posinf=0.5, neginf=0.5) * 2.0**53).astype(np.int64)
+    low = np.frexp((whole & -whole).astype(np.float64))[1]
+    return (exponent.astype(np.int64) + low - 54).clip(-1100, 1100)

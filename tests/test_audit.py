@@ -1,0 +1,156 @@
+"""The audit finds the leaks it should, finds none in dpcore's samplers, and its bounds hold.
+
+Statistics: every audit of fresh randomness here has confidence 1 - 1e-9, so that a sound mechanism fails by chance
+with probability at most 1e-9 each; the others have fixed seeds.
+"""
+
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from dpcore import samplers
+from dpcore.audit import audit, clopper_pearson
+
+SURE = 1 - 1e-9
+
+
+def laplace_integers(scale, seed=None):
+    rng = None if seed is None else samplers.InsecureTestRng(seed)
+    return lambda value, count: value + samplers.discrete_laplace(scale, count, rng=rng)
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize(
+    ("mechanism", "x", "y", "epsilon", "delta"),
+    [
+        (laplace_integers(1.0), 0, 1, 1.0, 0.0),
+        (lambda v, n: v + samplers.laplace(1.0, n), 0.0, 1.0, 1.0, 0.0),
+        (lambda v, n: v + samplers.gaussian(3.7303, n), 0.0, 1.0, 1.0, 1e-5),
+        (lambda v, n: v + samplers.discrete_gaussian(4.0, n), 0, 1, 1.0, 1e-5),
+    ],
+    ids=["discrete laplace", "laplace", "gaussian", "discrete gaussian"],
+)
+def test_our_samplers_pass(mechanism, x, y, epsilon, delta):
+    found = audit(mechanism, x, y, epsilon=epsilon, delta=delta, samples=400_000, confidence=SURE, batched=True)
+    assert not found.violated
+    assert found.epsilon_lower <= epsilon
+
+
+def test_bound_is_close_to_the_truth():
+    found = audit(laplace_integers(1.0, 12), 0, 1, epsilon=1.0, samples=1_000_000, batched=True)
+    assert 0.95 < found.epsilon_lower <= 1.0
+
+
+BROKEN = {
+    "half the noise": (laplace_integers(0.5, 1), 0, 1),
+    "wrong sensitivity": (laplace_integers(1.0, 2), 0, 3),
+    # Mironov 2012: 1 + noise in floating point cannot reach most of what 0 + noise reaches.
+    "float Laplace with holes": (lambda v, n: v + np.random.default_rng(5).laplace(0, 1.0, n), 0.0, 1.0),
+    # A generator whose state two processes share gives the same noise twice; subtracting reveals the value.
+    "forked generator": (lambda v, n: (v + (noise := np.random.default_rng(7).integers(0, 9, n))) - noise, 0, 1),
+    "vector with one bare coordinate": (
+        lambda v, n: np.stack([samplers.laplace(1.0, n, rng=RNG), v + samplers.laplace(0.2, n, rng=RNG)], axis=1),
+        0.0,
+        1.0,
+    ),
+    "labels": (lambda v, n: np.where(np.random.default_rng(9).random(n) < 0.2 + 0.6 * v, "yes", "no"), 0, 1),
+}
+RNG = samplers.InsecureTestRng(11)
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_broken_mechanisms_are_found(name):
+    mechanism, x, y = BROKEN[name]
+    found = audit(mechanism, x, y, epsilon=1.0, samples=100_000, confidence=SURE, batched=True)
+    assert found.violated, found.statement
+    assert "refuted" in found.statement
+
+
+def test_objects_with_release_and_plain_functions():
+    class Releasing:
+        def release(self, value, rng=None):
+            return np.asarray(value) + samplers.discrete_laplace(0.3, np.shape(value) or None, rng=rng)
+
+    found = audit(Releasing(), 0, 1, epsilon=1.0, samples=20_000, rng=samplers.InsecureTestRng(3))
+    assert found.violated
+    draw = np.random.default_rng(3)
+    found = audit(lambda v: bool(draw.random() < (0.9 if v else 0.1)), 0, 1, samples=4000)
+    assert 1.8 < found.epsilon_lower < math.log(9)
+    assert found.epsilon is None
+    assert not found.violated
+
+
+def test_given_event_is_used_in_both_directions():
+    for x, y in ((0, 1), (1, 0)):
+        found = audit(laplace_integers(0.5, 4), x, y, samples=50_000, batched=True, event=lambda z: z <= 0)
+        assert 1.8 < found.epsilon_lower < 2.0
+        assert found.samples == 50_000
+        assert found.event == "given by the caller"
+
+
+def test_delta_lower_matches_the_known_delta():
+    # Randomised response with epsilon 2, asked at epsilon 1: delta = (e^2 - e)/(e^2 + 1).
+    keep = math.exp(2) / (math.exp(2) + 1)
+    draw = np.random.default_rng(8)
+    found = audit(
+        lambda v, n: np.where(draw.random(n) < keep, v, 1 - v), 0, 1, epsilon=1.0, samples=400_000, batched=True
+    )
+    truth = (math.exp(2) - math.e) / (math.exp(2) + 1)
+    assert truth - 0.01 < found.delta_lower < truth
+
+
+def test_clopper_pearson_covers_exactly():
+    # Exact coverage over every outcome, from the binomial pmf: at least the confidence, for each probability.
+    n = 40
+    limits = [clopper_pearson(k, n, confidence=0.9) for k in range(n + 1)]
+    for p in np.linspace(0.01, 0.99, 99):
+        weights = stats.binom.pmf(np.arange(n + 1), n, p)
+        below = sum(w for w, (low, _) in zip(weights, limits, strict=True) if p < low)
+        above = sum(w for w, (_, high) in zip(weights, limits, strict=True) if p > high)
+        assert below <= 0.05
+        assert above <= 0.05
+    # The same limits with a side too short (a wrong level) do not cover.
+    wrong = [clopper_pearson(k, n, confidence=0.6) for k in range(n + 1)]
+    weights = stats.binom.pmf(np.arange(n + 1), n, 0.3)
+    assert sum(w for w, (low, high) in zip(weights, wrong, strict=True) if not low <= 0.3 <= high) > 0.1
+
+
+def test_result_is_plain_and_frozen():
+    found = audit(laplace_integers(1.0, 6), 0, 1, samples=1000, batched=True)
+    assert found.to_dict()["epsilon_lower"] == found.epsilon_lower
+    with pytest.raises(AttributeError):
+        found.epsilon_lower = 3
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "words"),
+    [
+        ({"samples": 99}, ValueError, "samples must be an integer in"),
+        ({"samples": 1000.0}, TypeError, "samples must be an integer"),
+        ({"confidence": 1.0}, ValueError, "confidence must be"),
+        ({"epsilon": -1.0}, ValueError, "epsilon must be"),
+        ({"epsilon": math.nan}, ValueError, "epsilon must be"),
+        ({"delta": 2.0}, ValueError, "delta must be"),
+        ({"event": 3}, TypeError, "event must be a function"),
+        ({"event": lambda z: z}, ValueError, "event must return one boolean an output"),
+        ({"event": lambda z: z[:3] > 0}, ValueError, "event must return one boolean an output"),
+        ({"progress": 3}, TypeError, "progress must be"),
+    ],
+)
+def test_bad_input(change, error, words):
+    with pytest.raises(error, match=words):
+        audit(laplace_integers(1.0, 6), 0, 1, **({"samples": 1000, "batched": True} | change))
+
+
+def test_bad_mechanisms():
+    with pytest.raises(TypeError, match="mechanism must have a release method"):
+        audit(3, 0, 1, samples=1000)
+    with pytest.raises(TypeError, match="mechanism must be a function of"):
+        audit(3, 0, 1, samples=1000, batched=True)
+    with pytest.raises(ValueError, match="must return 500 outputs"):
+        audit(lambda v, n: np.zeros(3), 0, 1, samples=1000, batched=True)
+    ragged = iter(range(10**6))
+    with pytest.raises(ValueError, match="outputs of one shape"):
+        audit(lambda v: [0] * (next(ragged) % 3), 0, 1, samples=1000)

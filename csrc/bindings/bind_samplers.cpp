@@ -1,45 +1,23 @@
 #include <pybind11/numpy.h>
 #include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
 
-#include <mutex>
+#include <cstring>
 #include <string>
 
 #include "common.hpp"
+#include "dpcore/fast_exp.hpp"
 #include "dpcore/samplers.hpp"
+#include "random_source.hpp"
 
 namespace {
 
 using dpcore_bindings::interruptible;
+using dpcore_bindings::key_of;
+using dpcore_bindings::TestRng;
+using dpcore_bindings::with_source;
 using Integers = py::array_t<std::int64_t, py::array::c_style>;
 using Reals = py::array_t<double, py::array::c_style>;
-
-// The test generator with the lock that lets Python threads share it. The lock is held for a few words only and
-// never while the GIL is waited for.
-class TestRng {
-public:
-    explicit TestRng(std::uint64_t seed) : seed_(seed), source_(seed) {}
-    template <class Use>
-    auto with(Use use) {
-        const std::lock_guard<std::mutex> lock(mutex_);
-        return use(source_);
-    }
-    std::uint64_t seed() const { return seed_; }
-
-private:
-    std::uint64_t seed_;
-    std::mutex mutex_;
-    dpcore::InsecureTestSource source_;
-};
-
-// use(source) with the generator given, or with this thread's cryptographic stream for None.
-template <class Use>
-auto with_source(TestRng* rng, Use use) {
-    return rng != nullptr ? rng->with(use) : use(dpcore::secure_source());
-}
-
-dpcore::ChaChaKey key_of(TestRng* rng) {
-    return with_source(rng, [](dpcore::RandomSource& source) { return source.next_key(); });
-}
 
 template <class Sampler>
 void register_integer_sampler(py::module_& module, const std::string& name) {
@@ -71,6 +49,36 @@ void register_integer_sampler(py::module_& module, const std::string& name) {
                    interruptible([&](dpcore::StopCheck stop) { sampler.add(key, from, at, count, stop); });
                },
                py::arg(), py::arg().noconvert(), py::arg().noconvert(), py::arg());
+}
+
+// For tests of exactness: one attempt on the fast path, and the same decided in full.
+template <class Sampler>
+void register_probe(py::module_& module, const std::string& name) {
+    module.def(("probe_" + name).c_str(), [](double scale, std::uint64_t first, std::uint64_t second) {
+        const auto p = Sampler(scale).probe(first, second);
+        return py::make_tuple(p.attempt.value, p.attempt.accepted, p.undecided);
+    });
+    module.def(("resolve_" + name).c_str(), [](double scale, std::uint64_t first, std::uint64_t second,
+                                               const std::vector<std::uint64_t>& more) {
+        if (more.size() != 9) throw std::invalid_argument("an extension has nine words");
+        dpcore::Extension e;
+        for (int i = 0; i < 3; ++i) {
+            e.position[i] = more[i];
+            e.uniform[i] = more[3 + i];
+            e.bin[i] = more[6 + i];
+        }
+        const dpcore::Attempt a = Sampler(scale).law().resolve(first, second, e);
+        return py::make_tuple(a.value, a.accepted);
+    });
+}
+
+py::list table_columns(const dpcore::BinTable& table) {
+    py::list out;
+    for (std::size_t i = 0; i < table.size(); ++i) {
+        const dpcore::BinTable::Column c = table.column(i);
+        out.append(py::make_tuple(c.threshold, c.further[0], c.further[1], c.further[2], c.alias));
+    }
+    return out;
 }
 
 template <class Noise>
@@ -136,4 +144,17 @@ void register_samplers(py::module_& module) {
     register_integer_sampler<dpcore::DiscreteGaussian>(module, "discrete_gaussian");
     register_grid_sampler<dpcore::GridLaplace>(module, "laplace");
     register_grid_sampler<dpcore::GridGaussian>(module, "gaussian");
+
+    register_probe<dpcore::Geometric>(module, "geometric");
+    register_probe<dpcore::DiscreteLaplace>(module, "discrete_laplace");
+    register_probe<dpcore::DiscreteGaussian>(module, "discrete_gaussian");
+    register_probe<dpcore::RoundedLaplace>(module, "laplace");
+    register_probe<dpcore::RoundedGaussian>(module, "gaussian");
+    module.def("probe_exponential_table", [] { return table_columns(dpcore::BinTable::exponential()); });
+    module.def("probe_half_normal_table", [] { return table_columns(dpcore::BinTable::half_normal()); });
+    module.def("probe_exp_negative_fast", [](double y) { return dpcore::exp_negative_fast(y); });
+    module.def("probe_exp_negative", [](double y) {
+        const dpcore::Fixed256 p = dpcore::exp_negative(dpcore::from_double(y));
+        return py::make_tuple(p.limb[4], p.limb[3], p.limb[2], p.limb[1], p.limb[0]);
+    });
 }

@@ -10,6 +10,7 @@ void register_confidence(py::module_& module);
 void register_samplers(py::module_& module);
 void register_accounting(py::module_& module);
 void register_sensitivity(py::module_& module);
+void register_selection(py::module_& module);
 
 PYBIND11_MODULE(_core, module) {
     module.doc() = "Kernels of dpcore. Private: use the functions of the dpcore package.";
@@ -20,4 +21,5 @@ PYBIND11_MODULE(_core, module) {
     register_samplers(module);
     register_accounting(module);
     register_sensitivity(module);
+    register_selection(module);
 }

@@ -89,7 +89,7 @@ private:
         const std::uint64_t forks = fork_count();
         if (s.keyed == 0 || s.fork_count != forks || s.since_seed >= kReseedBlocks) {
             s.keyed = 0;
-            system_random(&s.key, sizeof s.key);
+            system_random(s.key.words.data(), sizeof s.key.words);
             s.keyed = 1;
             s.since_seed = 0;
             s.fork_count = forks;
@@ -99,8 +99,8 @@ private:
         constexpr std::size_t kBlocks = (kBytes + kChaChaBlockBytes - 1) / kChaChaBlockBytes;  // 64
         std::uint8_t drawn[kBlocks * kChaChaBlockBytes];
         chacha20_keystream(s.key, ChaChaNonce{}, 0, drawn, kBlocks);
-        std::memcpy(&s.key, drawn, sizeof s.key);
-        std::memcpy(s.words, drawn + sizeof s.key, sizeof s.words);
+        std::memcpy(s.key.words.data(), drawn, sizeof s.key.words);
+        std::memcpy(s.words, drawn + sizeof s.key.words, sizeof s.words);
         wipe(drawn, sizeof drawn);
         s.since_seed += kBlocks;
         s.left = kWords;

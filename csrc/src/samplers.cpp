@@ -457,8 +457,8 @@ void settle(const Law& law, Block& b, std::size_t i, Source& source) {
     b.accepted[i] = One::mask(a.accepted);
 }
 
-// `count` draws given to sink(index, draw) in order. The loop over a block has no branch on what was drawn: a
-// rejected attempt is written and then overwritten.
+// `count` draws given to sink(index, draw), once each and in order. Accepted draws move to the front of their
+// block without a branch on what was drawn.
 template <class Law, class Sink>
 void draw_chunk(const Law& law, KeyedStream& stream, std::size_t count, Sink sink) {
     WideBlock b;
@@ -468,11 +468,14 @@ void draw_chunk(const Law& law, KeyedStream& stream, std::size_t count, Sink sin
         b.stride = (n + Lanes::kSize - 1) / Lanes::kSize * Lanes::kSize;
         stream.fill(b.words, 2 * b.stride);
         run_block(law, b);
+        std::size_t kept = 0;
         for (std::size_t i = 0; i < n; ++i) {
             if (__builtin_expect(b.undecided[i] != 0, 0)) settle(law, b, i, stream);
-            sink(done, b.value[i]);  // done < count: at most one draw an attempt, and n <= count - done
-            done -= static_cast<std::size_t>(b.accepted[i]);  // the mask is -1 or 0
+            b.value[kept] = b.value[i];
+            kept -= static_cast<std::size_t>(b.accepted[i]);  // the mask is -1 or 0
         }
+        for (std::size_t i = 0; i < kept; ++i) sink(done + i, b.value[i]);
+        done += kept;
     }
     wipe(&b, sizeof b);
 }
@@ -492,6 +495,16 @@ std::int64_t Sampler<Law>::operator()(RandomSource& source) const {
         if (__builtin_expect(b.undecided[0] != 0, 0)) settle(law_, b, 0, source);
         if (b.accepted[0] != 0) return b.value[0];
     }
+}
+
+template <class Law>
+typename Sampler<Law>::Probe Sampler<Law>::probe(std::uint64_t first, std::uint64_t second) const {
+    SingleBlock b;
+    b.stride = 1;
+    b.words[0] = first;
+    b.words[1] = second;
+    law_.block(b);
+    return {{b.value[0], b.accepted[0] != 0}, b.undecided[0] != 0};
 }
 
 template <class Law>
@@ -542,7 +555,7 @@ template class Sampler<RoundedGaussianLaw>;
 
 namespace {
 
-constexpr int kGridBits = 32;
+constexpr int kGridBits = 40;
 constexpr double kLimitInGrids = 0x1p120;  // leaves the sum with a draw (below 2^57) far from the ends of 128 bits
 constexpr double kGreatestLimit = 0x1p1000;
 

@@ -127,4 +127,26 @@ private:
     std::uint64_t spare_[kSpare] = {};
 };
 
+// A KeyedStream read word by word through a buffer.
+class BufferedStream {
+public:
+    BufferedStream(const ChaChaKey& key, std::uint64_t number) : stream_(key, number) {}
+    ~BufferedStream() { wipe(words_, sizeof words_); }
+    BufferedStream(const BufferedStream&) = delete;
+    BufferedStream& operator=(const BufferedStream&) = delete;
+    std::uint64_t next() {
+        if (at_ == kWords) {
+            stream_.fill(words_, kWords);
+            at_ = 0;
+        }
+        return words_[at_++];
+    }
+
+private:
+    static constexpr std::size_t kWords = 256;
+    KeyedStream stream_;
+    std::size_t at_ = kWords;
+    std::uint64_t words_[kWords];
+};
+
 }  // namespace dpcore

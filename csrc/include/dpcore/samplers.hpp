@@ -162,6 +162,13 @@ public:
     void add(const ChaChaKey& key, const std::int64_t* values, std::int64_t* out, std::size_t count,
              StopCheck stop = {}, unsigned threads = 0) const;
 
+    // One attempt on the fast path, for tests of its decisions.
+    struct Probe {
+        Attempt attempt;
+        bool undecided;  // then `attempt` means nothing and law().resolve() decides
+    };
+    Probe probe(std::uint64_t first, std::uint64_t second) const;
+
     const Law& law() const { return law_; }
     static constexpr std::size_t kChunk = 32768;
 
@@ -181,7 +188,7 @@ extern template class Sampler<DiscreteGaussianLaw>;
 extern template class Sampler<RoundedLaplaceLaw>;
 extern template class Sampler<RoundedGaussianLaw>;
 
-// The grid for a noise scale: the power of two with scale/grid in [2^32, 2^33). It depends on the scale alone.
+// The grid for a noise scale: the power of two with scale/grid in [2^40, 2^41). It depends on the scale alone.
 // scale in [1e-280, 1e280].
 double grid_for(double scale);
 

@@ -1,76 +1,24 @@
-"""Exact random draws from a cryptographic stream.
-
-Every function draws from the calling thread's ChaCha20 stream, keyed by the operating system, unless it
-is given ``rng=InsecureTestRng(seed)``, which is predictable and for tests only. Distributions are exact:
-the total variation distance from the law stated is below 2**-150 a draw. See ``docs/samplers.md``.
-"""
+"""Noise: discrete and rounded Laplace and Gaussian, geometric."""
 
 from __future__ import annotations
 
-import math
-from typing import Any, overload
+from typing import overload
 
 import numpy as np
 
-from dpcore import _core, _validation
-from dpcore._core import InsecureTestRng, RandomnessError
+from dpcore import _core
+from dpcore._core import InsecureTestRng
 from dpcore._validation import FloatArray, IntArray
-
-__all__ = [
-    "GREATEST_SCALE",
-    "LEAST_SCALE",
-    "InsecureTestRng",
-    "RandomnessError",
-    "discrete_gaussian",
-    "discrete_laplace",
-    "gaussian",
-    "geometric",
-    "grid_for",
-    "laplace",
-    "random_bytes",
-]
-
-Size = int | tuple[int, ...]
-
-LEAST_SCALE = 1e-3
-GREATEST_SCALE = 1e15
-_GREATEST_COUNT = 2**59  # 2**62 bytes: what an array can hold at all
-
-
-def _scale(name: str, value: Any) -> float:
-    rule = f"a number in [{LEAST_SCALE!r}, {GREATEST_SCALE!r}]"
-    return _validation.scalar(name, _validation.real(name, value, rule, LEAST_SCALE, GREATEST_SCALE))
-
-
-def _real_scale(name: str, value: Any) -> float:
-    return _validation.scalar(name, _validation.real(name, value, "a number in [1e-280, 1e280]", 1e-280, 1e280))
-
-
-def _grid(scale: float, grid: Any) -> float:
-    if grid is None:
-        return _core.grid_for(scale)
-    rule = "a power of two between scale / 2**49 and 1024 * scale"
-    checked = _validation.scalar("grid", _validation.real("grid", grid, rule, scale * 2.0**-49, 1024 * scale))
-    if math.frexp(checked)[0] != 0.5:
-        raise ValueError(f"grid must be {rule}, got {grid!r}")
-    return checked
-
-
-def _rng(rng: Any) -> InsecureTestRng | None:
-    if rng is not None and not isinstance(rng, InsecureTestRng):
-        raise TypeError(
-            "rng must be None (the operating system's randomness) or a dpcore.samplers.InsecureTestRng, "
-            f"got {rng!r}"
-        )
-    return rng
-
-
-def _shape(size: Any) -> tuple[int, ...]:
-    dimensions = size if isinstance(size, tuple) else (size,)
-    shape = tuple(_validation.integer("size", d, most=_GREATEST_COUNT) for d in dimensions)
-    if math.prod(shape) > _GREATEST_COUNT:
-        raise ValueError(f"size must name at most 2**59 elements, got {size!r}")
-    return shape
+from dpcore.samplers._arguments import (
+    GREATEST_SCALE,
+    LEAST_SCALE,
+    Size,
+    grid_of,
+    integer_scale,
+    real_scale,
+    shape_of,
+    source_of,
+)
 
 
 @overload
@@ -113,9 +61,9 @@ def discrete_laplace(
     if size is None:
         if type(scale) is float and LEAST_SCALE <= scale <= GREATEST_SCALE and rng is None:
             return _core.sample_discrete_laplace(scale, None)
-        return _core.sample_discrete_laplace(_scale("scale", scale), _rng(rng))
-    checked, source = _scale("scale", scale), _rng(rng)
-    out = np.empty(_shape(size), dtype=np.int64)
+        return _core.sample_discrete_laplace(integer_scale("scale", scale), source_of(rng))
+    checked, source = integer_scale("scale", scale), source_of(rng)
+    out = np.empty(shape_of(size), dtype=np.int64)
     _core.sample_discrete_laplace_fill(checked, out, source)
     return out
 
@@ -152,9 +100,9 @@ def discrete_gaussian(
     if size is None:
         if type(sigma) is float and LEAST_SCALE <= sigma <= GREATEST_SCALE and rng is None:
             return _core.sample_discrete_gaussian(sigma, None)
-        return _core.sample_discrete_gaussian(_scale("sigma", sigma), _rng(rng))
-    checked, source = _scale("sigma", sigma), _rng(rng)
-    out = np.empty(_shape(size), dtype=np.int64)
+        return _core.sample_discrete_gaussian(integer_scale("sigma", sigma), source_of(rng))
+    checked, source = integer_scale("sigma", sigma), source_of(rng)
+    out = np.empty(shape_of(size), dtype=np.int64)
     _core.sample_discrete_gaussian_fill(checked, out, source)
     return out
 
@@ -181,26 +129,26 @@ def geometric(scale: float, size: Size | None = None, *, rng: InsecureTestRng | 
     >>> bool((samplers.geometric(3.0, 100) >= 0).all())
     True
     """
-    checked, source = _scale("scale", scale), _rng(rng)
+    checked, source = integer_scale("scale", scale), source_of(rng)
     if size is None:
         return _core.sample_geometric(checked, source)
-    out = np.empty(_shape(size), dtype=np.int64)
+    out = np.empty(shape_of(size), dtype=np.int64)
     _core.sample_geometric_fill(checked, out, source)
     return out
 
 
 def grid_for(scale: float) -> float:
-    """Grid on which noise of this scale is drawn: the power of two with scale / grid in [2**32, 2**33).
+    """Grid on which noise of this scale is drawn: the power of two with scale / grid in [2**40, 2**41).
 
     It depends on the scale alone, never on data.
 
     Examples
     --------
     >>> from dpcore import samplers
-    >>> samplers.grid_for(1.5) == 2.0**-32
+    >>> samplers.grid_for(1.5) == 2.0**-40
     True
     """
-    return _core.grid_for(_real_scale("scale", scale))
+    return _core.grid_for(real_scale("scale", scale))
 
 
 @overload
@@ -241,11 +189,13 @@ def laplace(
     >>> bool((x % 0.25 == 0).all())
     True
     """
-    checked, source = _real_scale("scale", scale), _rng(rng)
-    step = _grid(checked, grid)
+    if size is None and grid is None and rng is None and type(scale) is float and 1e-280 <= scale <= 1e280:
+        return _core.sample_laplace(scale, 0.0, None)  # 0: the default grid
+    checked, source = real_scale("scale", scale), source_of(rng)
+    step = grid_of(checked, grid)
     if size is None:
         return _core.sample_laplace(checked, step, source)
-    out = np.empty(_shape(size), dtype=np.float64)
+    out = np.empty(shape_of(size), dtype=np.float64)
     _core.sample_laplace_fill(checked, step, out, source)
     return out
 
@@ -288,24 +238,12 @@ def gaussian(
     >>> bool((x % 1.0 == 0).all())
     True
     """
-    checked, source = _real_scale("sigma", sigma), _rng(rng)
-    step = _grid(checked, grid)
+    if size is None and grid is None and rng is None and type(sigma) is float and 1e-280 <= sigma <= 1e280:
+        return _core.sample_gaussian(sigma, 0.0, None)  # 0: the default grid
+    checked, source = real_scale("sigma", sigma), source_of(rng)
+    step = grid_of(checked, grid)
     if size is None:
         return _core.sample_gaussian(checked, step, source)
-    out = np.empty(_shape(size), dtype=np.float64)
+    out = np.empty(shape_of(size), dtype=np.float64)
     _core.sample_gaussian_fill(checked, step, out, source)
     return out
-
-
-def random_bytes(count: int, *, rng: InsecureTestRng | None = None) -> bytes:
-    """`count` bytes of the calling thread's cryptographic stream (or of the test generator).
-
-    Examples
-    --------
-    >>> from dpcore import samplers
-    >>> len(samplers.random_bytes(16))
-    16
-    """
-    number = _validation.integer("count", count)
-    source = _rng(rng)
-    return _core.secure_bytes(number) if source is None else source.bytes(number)

@@ -1,0 +1,201 @@
+"""Samplers and mechanisms against NumPy (fast, insecure) and OpenDP (exact, slow), on one core.
+
+python bench/bench_samplers.py            the whole run, about a minute and a half
+python bench/bench_samplers.py --quick    without the timing correlation over 10^6 scalar draws
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import resource
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from _common import Timing, compare, human, require_release, timed, version
+from scipy import stats
+
+from dpcore import mechanisms, samplers
+
+DRAWS = 1_000_000
+SCALES = (1.0, 10.0, 1000.0, 1e6)
+
+
+def opendp_samplers() -> dict[str, Callable[[float], Callable[[], Any]]]:
+    """Makers of OpenDP's vector samplers for 2000 draws; empty without OpenDP."""
+    try:
+        import opendp.prelude as dp
+    except ImportError:
+        return {}
+    dp.enable_features("contrib")
+    zeros = [0] * 2000
+    reals = [0.0] * 2000
+
+    def integer(make: Any) -> Callable[[float], Callable[[], Any]]:
+        def build(scale: float) -> Callable[[], Any]:
+            space = dp.vector_domain(dp.atom_domain(T=int))
+            metric = dp.l1_distance(T=int) if make is dp.m.make_laplace else dp.l2_distance(T=float)
+            measurement = make(space, metric, scale=scale)
+            return lambda: measurement(zeros)
+
+        return build
+
+    def real(make: Any) -> Callable[[float], Callable[[], Any]]:
+        def build(scale: float) -> Callable[[], Any]:
+            space = dp.vector_domain(dp.atom_domain(T=float, nan=False))
+            metric = dp.l1_distance(T=float) if make is dp.m.make_laplace else dp.l2_distance(T=float)
+            measurement = make(space, metric, scale=scale)
+            return lambda: measurement(reals)
+
+        return build
+
+    return {
+        "discrete_laplace": integer(dp.m.make_laplace),
+        "discrete_gaussian": integer(dp.m.make_gaussian),
+        "laplace": real(dp.m.make_laplace),
+        "gaussian": real(dp.m.make_gaussian),
+    }
+
+
+def check_answers() -> None:
+    """The laws, coarsely; tests/ does it properly."""
+    x = samplers.discrete_laplace(10.0, DRAWS)
+    q = np.exp(-0.1)
+    assert abs(x.mean()) < 0.1
+    assert abs(x.var() - 2 * q / (1 - q) ** 2) < 2
+    assert stats.kstest(samplers.gaussian(3.0, DRAWS), stats.norm(scale=3).cdf).pvalue > 1e-9
+    assert stats.kstest(samplers.laplace(3.0, DRAWS), stats.laplace(scale=3).cdf).pvalue > 1e-9
+
+
+def per_draw(t: Timing, draws: int) -> Timing:
+    return Timing(t.best / draws, t.median / draws)
+
+
+def rate(t: Timing) -> str:
+    return f"{1e-6 / t.best:7.1f} M/s (median {1e-6 / t.median:.1f})"
+
+
+def bulk() -> None:
+    rng = np.random.default_rng()
+    peers: dict[str, Callable[[float], Callable[[], Any]]] = {
+        "discrete_laplace": lambda s: (
+            lambda: rng.geometric(-np.expm1(-1 / s), DRAWS) - rng.geometric(-np.expm1(-1 / s), DRAWS)
+        ),
+        "discrete_gaussian": lambda s: lambda: np.rint(rng.normal(0, s, DRAWS)),  # not even the right law
+        "laplace": lambda s: lambda: rng.laplace(0, s, DRAWS),
+        "gaussian": lambda s: lambda: rng.normal(0, s, DRAWS),
+    }
+    exact = opendp_samplers()
+    print(
+        f"\nper draw, arrays of {DRAWS}; peers: {version('numpy')}, {version('opendp') if exact else 'no opendp'}"
+    )
+    for name, numpy_call in peers.items():
+        ours_of = getattr(samplers, name)
+        goal = 50 if name.startswith("discrete") else 40
+        for scale in SCALES:
+            ours = per_draw(timed(lambda f=ours_of, s=scale: f(s, DRAWS), samples=9), DRAWS)
+            met = "" if 1e-6 / ours.best >= goal else "  BELOW THE GOAL"
+            print(f"{name}({scale:g}): {rate(ours)}, goal {goal}{met}")
+            compare("", ours, per_draw(timed(numpy_call(scale), samples=3), DRAWS), "numpy")
+            if name in exact:
+                peer = per_draw(timed(exact[name](scale), samples=3), 2000)
+                compare("", ours, peer, "opendp", least=400 if name.startswith("discrete") else None)
+
+
+def two_cores(cores: set[int]) -> None:
+    if len(cores) < 2:
+        return
+    one = timed(lambda: samplers.discrete_gaussian(10.0, 4 * DRAWS), samples=5)
+    os.sched_setaffinity(0, cores)
+    both = timed(lambda: samplers.discrete_gaussian(10.0, 4 * DRAWS), samples=5)
+    os.sched_setaffinity(0, {min(cores)})
+    print(f"\n{len(cores)} cores: {one.best / both.best:.2f} times the throughput of one (4 million draws)")
+
+
+def scalars() -> None:
+    print("\nscalar calls from Python (goal 1 us)")
+    count, real = mechanisms.DiscreteLaplace(epsilon=1.0, sensitivity=1), mechanisms.Gaussian(sigma=3.0)
+    calls: list[tuple[str, Callable[[], Any]]] = [
+        ("samplers.discrete_laplace(10.0)", lambda: samplers.discrete_laplace(10.0)),
+        ("samplers.discrete_gaussian(10.0)", lambda: samplers.discrete_gaussian(10.0)),
+        ("samplers.laplace(10.0)", lambda: samplers.laplace(10.0)),
+        ("samplers.gaussian(10.0)", lambda: samplers.gaussian(10.0)),
+        ("samplers.bernoulli_exp(0.5)", lambda: samplers.bernoulli_exp(0.5)),
+        ("samplers.uniform_below(10)", lambda: samplers.uniform_below(10)),
+        ("DiscreteLaplace.release(123)", lambda: count.release(123)),
+        ("Gaussian.release(1.5)", lambda: real.release(1.5)),
+    ]
+    for name, call in calls:
+        t = timed(call)
+        print(f"  {name:<36} {human(t.best):>9} (median {human(t.median)})")
+
+
+def randomness() -> None:
+    """Bytes of the stream a draw: 16 an attempt, divided by the share of attempts accepted."""
+    print("\nbytes of randomness a draw")
+    accepted_exponential = 16 * -np.expm1(-1 / 16)
+    mass = np.exp(-(np.arange(1024.0) ** 2) / 8192).sum() / 64
+    for scale in (1e-3, *SCALES):
+        q = np.exp(-1 / scale)
+        zero = accepted_exponential * (1 - q) / (accepted_exponential * (1 - q) + 2 * q)
+        laplace = 16 / (zero + (1 - zero) * accepted_exponential)
+        k = np.arange(1, 20 * scale + 2)
+        total = 1 + 2 * np.exp(-0.5 * (k / scale) ** 2).sum()
+        gaussian = 16 * (1 + 2 * scale * mass) / total
+        print(f"  scale {scale:g}: discrete Laplace {laplace:.2f}, discrete Gaussian {gaussian:.2f}")
+    print(f"  Laplace {16 / accepted_exponential:.2f}, Gaussian {16 * mass / np.sqrt(np.pi / 2):.2f}, any scale")
+
+
+def correlation(draws: int) -> None:
+    """Correlation between the magnitude of a scalar draw and the time it took; the goal is below 0.01.
+
+    Times are clipped at their 99th percentile: interruptions by the system are unrelated to the draw and would
+    only add noise. One part in a hundred is what 10^4 draws could show by chance; 10^6 draws show 0.001.
+    """
+    print(f"\ncorrelation of time and magnitude over {draws} scalar draws (goal |r| < 0.01)")
+    clock = time.perf_counter_ns
+    for name, scale in (("discrete_laplace", 1000.0), ("discrete_gaussian", 1000.0), ("gaussian", 1.0)):
+        call = getattr(samplers, name)
+        values, spent = np.empty(draws), np.empty(draws)
+        for i in range(draws):
+            start = clock()
+            x = call(scale)
+            spent[i] = clock() - start
+            values[i] = x
+        spent = np.minimum(spent, np.quantile(spent, 0.99))
+        r = np.corrcoef(np.abs(values), spent)[0, 1]
+        rank = stats.spearmanr(np.abs(values[: draws // 10]), spent[: draws // 10]).statistic
+        print(f"  {name}: r = {r:+.5f}, rank correlation of a tenth of them {rank:+.5f}")
+
+
+def memory() -> None:
+    """Peak memory above the output itself."""
+    base = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    for draws in (10**6, 10**7):
+        samplers.discrete_gaussian(10.0, draws)
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        extra = peak - base - 8 * draws // 1024
+        print(f"  {draws} draws: {max(0, extra)} KiB beyond the output")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--quick", action="store_true")
+    quick = parser.parse_args().quick
+    require_release()
+    cores = os.sched_getaffinity(0)
+    print("memory")
+    memory()
+    check_answers()
+    os.sched_setaffinity(0, {min(cores)})  # one core: what is claimed is per core
+    bulk()
+    two_cores(cores)
+    scalars()
+    randomness()
+    correlation(10**5 if quick else 10**6)
+
+
+if __name__ == "__main__":
+    main()

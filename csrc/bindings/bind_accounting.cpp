@@ -1,6 +1,7 @@
 #include <pybind11/stl.h>
 
 #include "common.hpp"
+#include "dpcore/buckets.hpp"
 #include "dpcore/privacy_loss.hpp"
 
 namespace {
@@ -8,6 +9,7 @@ namespace {
 using dpcore::Engine;
 using dpcore::Interval;
 using dpcore::Mechanism;
+using dpcore::Method;
 using dpcore::PrivacyLoss;
 
 std::pair<double, double> pair(const Interval& i) { return {i.lower, i.upper}; }
@@ -39,17 +41,18 @@ template <class Class, class F>
 void question(Class& c, const char* name, F f) {
     c.def(
         name,
-        [f](const PrivacyLoss& self, double x, Engine engine) {
-            return pair(
-                dpcore_bindings::interruptible([&](dpcore::StopCheck stop) { return f(self, x, engine, stop); }));
+        [f](const PrivacyLoss& self, double x, Engine engine, double step) {
+            return pair(dpcore_bindings::interruptible(
+                [&](dpcore::StopCheck stop) { return f(self, x, Method(engine, step), stop); }));
         },
-        py::arg().noconvert(), py::arg());
+        py::arg().noconvert(), py::arg(), py::arg() = 0.0);
     c.def(
         name,
-        [f](const PrivacyLoss& self, const dpcore_bindings::Doubles& x, Engine engine) {
-            return each(x, [&](double v, dpcore::StopCheck stop) { return f(self, v, engine, stop); });
+        [f](const PrivacyLoss& self, const dpcore_bindings::Doubles& x, Engine engine, double step) {
+            return each(x,
+                        [&](double v, dpcore::StopCheck stop) { return f(self, v, Method(engine, step), stop); });
         },
-        py::arg().noconvert(), py::arg());
+        py::arg().noconvert(), py::arg(), py::arg() = 0.0);
 }
 
 }  // namespace
@@ -101,14 +104,54 @@ void register_accounting(py::module_& module) {
             return out;
         });
     question(loss, "delta",
-             [](const PrivacyLoss& l, double x, Engine e, dpcore::StopCheck stop) { return l.delta(x, e, stop); });
-    question(loss, "log_delta", [](const PrivacyLoss& l, double x, Engine e, dpcore::StopCheck stop) {
+             [](const PrivacyLoss& l, double x, Method e, dpcore::StopCheck stop) { return l.delta(x, e, stop); });
+    question(loss, "log_delta", [](const PrivacyLoss& l, double x, Method e, dpcore::StopCheck stop) {
         const dpcore::LogBounds b = l.log_delta(x, e, stop);
         return Interval{b.log_lower, b.log_upper};
     });
-    question(loss, "epsilon", [](const PrivacyLoss& l, double x, Engine e, dpcore::StopCheck stop) {
+    question(loss, "epsilon", [](const PrivacyLoss& l, double x, Method e, dpcore::StopCheck stop) {
         return l.epsilon(x, e, stop);
     });
     question(loss, "confidence",
-             [](const PrivacyLoss& l, double x, Engine, dpcore::StopCheck stop) { return l.confidence(x, stop); });
+             [](const PrivacyLoss& l, double x, Method, dpcore::StopCheck stop) { return l.confidence(x, stop); });
+
+    using dpcore::Buckets;
+    const auto array = [](const std::vector<double>& v) {
+        return dpcore_bindings::Doubles(static_cast<py::ssize_t>(v.size()), v.data());
+    };
+    const auto list = [array](const dpcore::BucketList& l) {
+        py::dict out;
+        out["mass"] = array(l.mass);
+        out["infinite"] = l.infinite;
+        out["above"] = l.above;
+        out["below"] = l.below;
+        return out;
+    };
+    py::class_<Buckets>(module, "Buckets")
+        .def_static("of",
+                    [](const PrivacyLoss& loss, double step, double low, double high, bool backward) {
+                        const dpcore::MechanismPtr m = loss.entries().at(0).mechanism;
+                        return Buckets::of(backward ? *m->backward : *m->forward, step, low, high);
+                    })
+        .def_readonly("step", &Buckets::step)
+        .def_property_readonly("losses",
+                               [array](const Buckets& b) {
+                                   std::vector<double> v(b.upper.mass.size());
+                                   for (std::size_t i = 0; i < v.size(); ++i) v[i] = b.loss(i);
+                                   return array(v);
+                               })
+        .def_property_readonly("upper", [list](const Buckets& b) { return list(b.upper); })
+        .def_property_readonly("lower", [list](const Buckets& b) { return list(b.lower); })
+        .def(
+            "convolve",
+            [](const Buckets& a, const Buckets& b) {
+                return dpcore_bindings::interruptible([&](dpcore::StopCheck stop) { return a.convolve(b, stop); });
+            })
+        .def("self_compose",
+             [](const Buckets& a, std::uint64_t copies) {
+                 return dpcore_bindings::interruptible(
+                     [&](dpcore::StopCheck stop) { return a.self_compose(copies, stop); });
+             })
+        .def("coarsen", &Buckets::coarsen)
+        .def("delta", [](const Buckets& b, double epsilon) { return pair(b.delta(epsilon)); });
 }

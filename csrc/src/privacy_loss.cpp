@@ -5,6 +5,7 @@
 #include <limits>
 #include <stdexcept>
 
+#include "dpcore/buckets.hpp"
 #include "dpcore/enumeration.hpp"
 
 namespace dpcore {
@@ -109,8 +110,19 @@ LogBounds with_infinite(const Composition& comp, const Interval& finite) {
     return {widen(std::log(low), -1.0), widen(std::log(high), 1.0)};
 }
 
+// Buckets that auto is willing to use when the contour decays too slowly.
+constexpr double kAutoBuckets = 524288.0;
+
 // delta in one direction.
-LogBounds log_delta_of(const Composition& comp, double epsilon, Engine engine, StopCheck stop) {
+LogBounds log_delta_of(const Composition& comp, double epsilon, Method method, StopCheck stop) {
+    const Engine engine = method.engine;
+    if (comp.terms.empty() || comp.log_finite_mass == -kInf || epsilon >= comp.max_loss)
+        return spectral_delta(comp, epsilon, stop);  // nothing finite lies above epsilon
+    if (engine == Engine::buckets) {
+        BucketQuery query;
+        query.step = method.step;
+        return bucket_delta(comp, epsilon, query, stop);
+    }
     if (engine == Engine::automatic) {
         if (single(comp, LawKind::laplace)) return one_laplace(comp.terms[0].law->parameters()[0], epsilon);
         if (single(comp, LawKind::subsampled_gaussian)) {
@@ -123,46 +135,95 @@ LogBounds log_delta_of(const Composition& comp, double epsilon, Engine engine, S
     if (engine == Engine::spectral || out.log_upper - out.log_lower <= kContentWidth || out.log_upper == -kInf)
         return out;
     if (enumeration_size(comp) <= kMaxEnumeration)
-        out = intersect(out, with_infinite(comp, Enumeration(comp, stop).delta(epsilon)));
+        return intersect(out, with_infinite(comp, Enumeration(comp, stop).delta(epsilon)));
+    if (out.log_upper - out.log_lower > 1e-5 && bucket_count(comp, epsilon, {}) <= kAutoBuckets) {
+        try {
+            out = intersect(out, bucket_delta(comp, epsilon, {}, stop));
+        } catch (const std::length_error&) {  // one law alone is too wide for a grid: the contour's bounds stand
+        }
+    }
     return out;
 }
 
-// epsilon in one direction, from delta alone: bracketing, for compositions on which contours are of no use.
-Interval epsilon_by_search(const Composition& comp, double delta, Engine engine, StopCheck stop) {
+// epsilon in one direction from delta alone, where contours are of no use or not wanted: near the spectral
+// estimate first, then over the whole range. Every end of the result has been evaluated.
+Interval epsilon_by_search(const Composition& comp, double delta, Method method, StopCheck stop) {
     const double p_lower = comp.infinite_mass_lower();
     if (delta < p_lower) return {kInf, kInf};
-    const double goal = delta > 0.0 ? std::log(delta) : -kInf;
-    const double goal_err = delta > 0.0 ? kLibm * std::fabs(goal) : 0.0;
-    const auto at = [&](double eps) { return log_delta_of(comp, eps, engine, stop); };
-    const LogBounds zero = at(0.0);
-    if (zero.log_upper <= goal - goal_err) return {0.0, 0.0};
-    double high = std::isfinite(comp.max_loss) ? std::max(comp.max_loss, 0.0) : 1.0;
-    if (!(at(high).log_upper <= goal - goal_err) && delta > 0.0 && !std::isfinite(comp.max_loss)) {
-        while (high < 1e300 && !(at(high).log_upper <= goal - goal_err)) high *= 2.0;
-        if (!(high < 1e300)) high = kInf;
-    }
-    if (delta == 0.0)
-        return {0.0, comp.infinite_mass_upper() > 0.0 ? kInf : (std::isfinite(comp.max_loss) ? high : kInf)};
-    const auto bisect = [&](auto holds, double lo, double hi) {  // holds(lo) false side, holds(hi) true
-        for (int i = 0; i < 200 && hi - lo > 1e-13 * hi; ++i) {
-            const double mid = 0.5 * (lo + hi);
-            if (holds(mid))
-                hi = mid;
-            else
-                lo = mid;
-        }
-        return std::pair<double, double>(lo, hi);
+    if (!(delta > comp.infinite_mass_upper())) return spectral_epsilon(comp, delta, stop);
+    const double goal = std::log(delta);
+    const double goal_err = kLibm * std::fabs(goal);
+    const auto holds = [&](double eps) {
+        return log_delta_of(comp, eps, method, stop).log_upper <= goal - goal_err;
     };
-    if (!std::isfinite(high)) return {0.0, kInf};
-    const auto upper = bisect([&](double e) { return at(e).log_upper <= goal - goal_err; }, 0.0, high);
-    const auto lower = bisect([&](double e) { return !(at(e).log_lower > goal + goal_err); }, 0.0, upper.second);
-    return {zero.log_lower > goal + goal_err ? lower.first : 0.0, upper.second};
+    const auto fails = [&](double eps) {
+        return log_delta_of(comp, eps, method, stop).log_lower > goal + goal_err;
+    };
+    if (holds(0.0)) return {0.0, 0.0};
+    const double top = std::max(comp.max_loss, 0.0);
+    double high = kInf;
+    double low = 0.0;
+    const Interval near = spectral_epsilon(comp, delta, stop);
+    const bool closed = method.engine == Engine::automatic;
+    if (std::isfinite(near.upper) && near.upper > 0.0) {
+        const Placement place = spectral_placement(comp, near.upper);
+        const double unit =
+            (closed ? 1e-13 : 5e-5) / std::max(place.valid ? place.c : 1.0, 1e-3) + 1e-14 * near.upper;
+        const double spread = near.upper - near.lower;
+        const double middle = spread < 1e-6 * near.upper ? near.upper : 0.5 * (near.lower + near.upper);
+        for (double w = unit; w < 4.0 * near.upper + 64.0 * unit; w *= 2.0) {
+            const double at = std::min(middle + w, top);
+            if (holds(at)) {
+                high = at;
+                break;
+            }
+            if (at >= top) break;
+        }
+        for (double w = unit; middle - w > 0.0; w *= 2.0) {
+            if (fails(middle - w)) {
+                low = middle - w;
+                break;
+            }
+        }
+    }
+    if (!std::isfinite(high)) {
+        high = std::isfinite(top) ? top : 1.0;
+        while (high < 1e300 && !holds(high)) high *= 2.0;
+        if (!(high < 1e300)) return {low, kInf};
+    }
+    const double tolerance = closed ? 1e-13 : 1e-6;
+    if (high - low > 1e-3 * high) {  // the estimate was of no use
+        double a = low, b = high;
+        for (int i = 0; i < 100 && b - a > tolerance * b; ++i) {
+            const double mid = 0.5 * (a + b);
+            if (holds(mid))
+                b = mid;
+            else
+                a = mid;
+        }
+        high = b;
+        b = high;
+        a = low;
+        for (int i = 0; i < 100 && b - a > tolerance * b; ++i) {
+            const double mid = 0.5 * (a + b);
+            if (fails(mid))
+                a = mid;
+            else
+                b = mid;
+        }
+        low = a;
+    }
+    return {low, high};
 }
 
-Interval epsilon_of(const Composition& comp, double delta, Engine engine, StopCheck stop) {
+Interval epsilon_of(const Composition& comp, double delta, Method method, StopCheck stop) {
+    const Engine engine = method.engine;
+    if (delta >= 1.0 || comp.terms.empty() || comp.log_finite_mass == -kInf)
+        return spectral_epsilon(comp, delta, stop);
+    if (engine == Engine::buckets) return epsilon_by_search(comp, delta, method, stop);
     const bool closed = single(comp, LawKind::laplace) || single(comp, LawKind::subsampled_gaussian);
     if (engine == Engine::automatic && closed && delta > 0.0 && delta < 1.0)
-        return epsilon_by_search(comp, delta, engine, stop);
+        return epsilon_by_search(comp, delta, method, stop);
     Interval out = spectral_epsilon(comp, delta, stop);
     if (engine == Engine::spectral || out.lower == out.upper) return out;
     if (std::isfinite(out.upper) && out.upper - out.lower <= 1e-8 * std::max(out.upper, 1.0)) return out;
@@ -198,9 +259,10 @@ Interval epsilon_of(const Composition& comp, double delta, Engine engine, StopCh
                 break;
             }
         }
-        out = intersect(out, {lo, hi});
+        return intersect(out, {lo, hi});
     }
-    return out;
+    if (std::isfinite(out.upper) && out.upper - out.lower <= 1e-6 * std::max(out.upper, 1.0)) return out;
+    return delta > 0.0 ? intersect(out, epsilon_by_search(comp, delta, method, stop)) : out;
 }
 
 Tails tails_of(const Composition& comp, double at, StopCheck stop) {
@@ -220,8 +282,7 @@ Tails tails_of(const Composition& comp, double at, StopCheck stop) {
             out.below = {half * (1.0 - err), half * (1.0 + err)};
         return out;
     }
-    if (enumeration_size(comp) <= 4096.0 ||
-        (!comp.smooth && !(comp.lattice.step > 0.0) && enumeration_size(comp) <= kMaxEnumeration)) {
+    if (!comp.smooth && !(comp.lattice.step > 0.0) && enumeration_size(comp) <= kMaxEnumeration) {
         const Enumeration all(comp, stop);
         const Interval above = all.above(at);
         return {{above.lower + comp.infinite_mass_lower(), above.upper + comp.infinite_mass_upper()},
@@ -374,28 +435,28 @@ PrivacyLoss PrivacyLoss::compose_all(const std::vector<PrivacyLoss>& losses) {
     return PrivacyLoss(std::move(all));
 }
 
-LogBounds PrivacyLoss::log_delta(double epsilon, Engine engine, StopCheck stop) const {
+LogBounds PrivacyLoss::log_delta(double epsilon, Method method, StopCheck stop) const {
     const State& s = composed();
-    LogBounds out = log_delta_of(s.forward, epsilon, engine, stop);
+    LogBounds out = log_delta_of(s.forward, epsilon, method, stop);
     if (!s.symmetric) {
-        const LogBounds other = log_delta_of(s.backward, epsilon, engine, stop);
+        const LogBounds other = log_delta_of(s.backward, epsilon, method, stop);
         out = {std::max(out.log_lower, other.log_lower), std::max(out.log_upper, other.log_upper)};
     }
     if (s.forward.log_total_mass == 0.0) out.log_upper = std::min(out.log_upper, 0.0);
     return out;
 }
 
-Interval PrivacyLoss::delta(double epsilon, Engine engine, StopCheck stop) const {
-    Interval out = from_log(log_delta(epsilon, engine, stop));
+Interval PrivacyLoss::delta(double epsilon, Method method, StopCheck stop) const {
+    Interval out = from_log(log_delta(epsilon, method, stop));
     if (state_->forward.log_total_mass == 0.0) out.upper = std::min(out.upper, 1.0);
     return out;
 }
 
-Interval PrivacyLoss::epsilon(double delta, Engine engine, StopCheck stop) const {
+Interval PrivacyLoss::epsilon(double delta, Method method, StopCheck stop) const {
     const State& s = composed();
-    Interval out = epsilon_of(s.forward, delta, engine, stop);
+    Interval out = epsilon_of(s.forward, delta, method, stop);
     if (!s.symmetric) {
-        const Interval other = epsilon_of(s.backward, delta, engine, stop);
+        const Interval other = epsilon_of(s.backward, delta, method, stop);
         out = {std::max(out.lower, other.lower), std::max(out.upper, other.upper)};
     }
     return out;

@@ -23,7 +23,7 @@ namespace {
 
 constexpr double kInf = std::numeric_limits<double>::infinity();
 constexpr double kPi = 3.14159265358979323846;
-constexpr int kMaxNodes = 30000;
+constexpr int kMaxNodes = 8192;
 // Aliasing and truncation are driven to exp(-kAim) of the result; rounding is about 1e-13.
 constexpr double kAim = 33.0;
 constexpr double kContent = 2e4;
@@ -121,6 +121,10 @@ Composition Composition::of(std::vector<Term> given) {
     std::size_t gaussians = 0;
     for (Term& t : given) {
         if (t.copies == 0.0) continue;
+        // A loss that is always zero changes nothing.
+        if (t.law->max_loss() == 0.0 && t.law->min_loss() == 0.0 && t.law->infinite_mass() == 0.0 &&
+            t.law->log_total_mass() == 0.0)
+            continue;
         if (t.law->kind() == LawKind::gaussian) {
             const double part = t.copies * gaussian_rho(*t.law);
             rho_err = std::max(rho_err, gaussian_rho_err(*t.law) + kRound);
@@ -430,7 +434,7 @@ double Contour::tail_after(double from) const {
 bool Contour::fill() {
     const double n_terms = static_cast<double>(lines_.size()) + 2.0;
     double largest = 0.0;
-    const int limit = lattice_ ? static_cast<int>(std::min((count_ - 1.0) / 2.0, 4.0 * kMaxNodes)) : kMaxNodes;
+    const int limit = lattice_ ? static_cast<int>(std::min((count_ - 1.0) / 2.0, 64.0 * kMaxNodes)) : kMaxNodes;
     const double wanted = std::exp(target_) / h_;
     double next_check = 0.0;
     for (int j = 0; j <= limit; ++j) {
@@ -665,10 +669,28 @@ LogBounds trivial(const Composition& comp, double eps) {
             std::log(std::min((comp.infinite_mass_upper() + rest) * (1.0 + 8.0 * kLibm), total)) + 4.0 * kLibm};
 }
 
+}  // namespace
+
+LogBounds add_infinite_mass(const Composition& comp, LogBounds finite) {
+    double log_lower = finite.log_lower;
+    double log_upper = finite.log_upper;
+    const double p_upper = comp.infinite_mass_upper();
+    if (p_upper > 0.0) {
+        const double low = comp.infinite_mass_lower() + (log_lower > -745.0 ? std::exp(log_lower) : 0.0);
+        const double high = p_upper + (log_upper > -745.0 ? std::exp(log_upper) : 5e-324);
+        log_lower = std::log(low * (1.0 - 4.0 * kLibm));
+        log_upper = std::log(high * (1.0 + 4.0 * kLibm)) + 2.0 * kLibm;
+        log_upper += kLibm * std::fabs(log_upper);
+        if (std::isfinite(log_lower)) log_lower -= kLibm * std::fabs(log_lower);
+    }
+    return {log_lower, std::min(log_upper, comp.log_total_mass + comp.log_mass_err + 4.0 * kLibm)};
+}
+
+namespace {
+
 // Adds the infinite mass; for complements turns 1 - delta into delta. All in logs with outward rounding.
 LogBounds finish(const Composition& comp, const Contour::Sum& sum, bool complement) {
     const double p_lower = comp.infinite_mass_lower();
-    const double p_upper = comp.infinite_mass_upper();
     const double total_log = comp.log_total_mass;
     const double total_err = comp.log_mass_err + 4.0 * kLibm;
     const auto outward = [](double l) { return 4.0 * kLibm + 2.0 * kRound * std::fabs(l); };
@@ -688,15 +710,7 @@ LogBounds finish(const Composition& comp, const Contour::Sum& sum, bool compleme
     double log_upper = sum.upper > 0.0 ? sum.scale + std::log(sum.upper) : -kInf;
     if (log_lower > -kInf) log_lower -= sum.scale_err + outward(log_lower) + outward(sum.scale);
     if (log_upper > -kInf) log_upper += sum.scale_err + outward(log_upper) + outward(sum.scale);
-    if (p_upper > 0.0) {
-        const double low = p_lower + (log_lower > -745.0 ? std::exp(log_lower) : 0.0);
-        const double high = p_upper + (log_upper > -745.0 ? std::exp(log_upper) : 5e-324);
-        log_lower = std::log(low * (1.0 - 4.0 * kLibm));
-        log_upper = std::log(high * (1.0 + 4.0 * kLibm)) + 2.0 * kLibm;
-        log_upper += kLibm * std::fabs(log_upper);
-        log_lower -= kLibm * std::fabs(log_lower);
-    }
-    return {log_lower, std::min(log_upper, total_log + total_err)};
+    return add_infinite_mass(comp, {log_lower, log_upper});
 }
 
 struct Moments {
@@ -710,6 +724,39 @@ Moments moments(const Composition& comp) {
 int side_for(double eps, const Moments& m) { return eps < m.mean - std::sqrt(m.variance) ? -1 : 1; }
 
 }  // namespace
+
+Placement spectral_placement(const Composition& comp, double epsilon) {
+    Placement out;
+    const Moments m = moments(comp);
+    const Saddle s = find_saddle(comp, Quantity::delta, epsilon, 1, m.mean, m.variance);
+    if (!std::isfinite(s.value)) return out;
+    const Cumulants k = comp.cumulants(s.c);
+    if (!std::isfinite(k.value) || !(k.second > 0.0)) return out;
+    out.c = s.c;
+    out.value = k.value;
+    out.mean = k.first;
+    out.variance = k.second;
+    constexpr double kWindow = 22.0;  // e^-22: the window's share of the width
+    // The points x on either side of c with the smallest need(x) = (K(x) - K(c) - (x - c) mean + kWindow)/|x - c|.
+    const auto search = [&](double direction, double& chosen) {
+        double best = kInf;
+        double width = std::sqrt(2.0 * kWindow / k.second);
+        for (int i = 0; i < 24; ++i, width *= 0.8) {
+            const Cumulants at = comp.cumulants(s.c + direction * width);
+            const double need = (at.value - k.value - direction * width * k.first + kWindow) / width;
+            if (std::isfinite(need) && need < best) {
+                best = need;
+                chosen = s.c + direction * width;
+            } else if (std::isfinite(best)) {
+                break;
+            }
+        }
+        return best;
+    };
+    out.distance = std::max(search(1.0, out.far), search(-1.0, out.near));
+    out.valid = std::isfinite(out.distance) && out.distance > 0.0;
+    return out;
+}
 
 LogBounds spectral_delta(const Composition& comp, double epsilon, StopCheck stop) {
     if (comp.log_finite_mass == -kInf) return {0.0, 0.0};
@@ -740,6 +787,9 @@ Tails spectral_tails(const Composition& comp, double at, StopCheck stop) {
     const Moments m = moments(comp);
     const Interval nothing = {0.0, 1.0};
     Tails out = {nothing, nothing};
+    if (at >= comp.max_loss) out.above = {p_lower, p_upper};
+    if (at <= comp.min_loss) out.below = {0.0, 0.0};
+    if (at == comp.max_loss || at == comp.min_loss) return out;  // the other side is asked for by nobody
     if (comp.smooth || comp.lattice.step > 0.0) {
         const Saddle saddle = find_saddle(comp, Quantity::tail, at, at < m.mean ? -1 : 1, m.mean, m.variance);
         if (!std::isfinite(saddle.value)) return out;

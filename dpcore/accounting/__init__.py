@@ -16,6 +16,7 @@ characteristic function".
 from dpcore.accounting._calibrate import Calibration, calibrate
 from dpcore.accounting._loss import (
     Bounds,
+    Buckets,
     PrivacyLoss,
     compose,
     from_approximate,
@@ -33,6 +34,7 @@ from dpcore.accounting._storage import load, save
 
 __all__ = [
     "Bounds",
+    "Buckets",
     "Calibration",
     "PrivacyLoss",
     "calibrate",

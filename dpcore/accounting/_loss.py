@@ -136,7 +136,7 @@ class PrivacyLoss:
 
     # ------------------------------------------------------------------ questions
 
-    def delta(self, epsilon: ArrayLike, *, engine: str = "auto") -> Bounds:
+    def delta(self, epsilon: ArrayLike, *, engine: str = "auto", step: float | None = None) -> Bounds:
         """Smallest delta for which the composition is (`epsilon`, delta)-differentially private.
 
         Parameters
@@ -145,6 +145,8 @@ class PrivacyLoss:
             Finite, at least 0.
         engine : {"auto", "spectral", "buckets"}
             How to compute it; never changes what is computed. "auto" is the narrowest.
+        step : float, optional
+            Grid of the bucket engine, > 0; by default chosen so that the relative width is about 1e-4.
 
         Returns
         -------
@@ -159,7 +161,11 @@ class PrivacyLoss:
         """
         if type(epsilon) is not float or not 0.0 <= epsilon < math.inf:
             epsilon = non_negative("epsilon", epsilon)
-        return _answer(self._loss.delta(epsilon, _engine(engine)))
+        if step is None:
+            return _answer(self._loss.delta(epsilon, _engine(engine)))
+        if engine != "buckets":
+            raise ValueError(f"step needs engine='buckets', got engine={engine!r}")
+        return _answer(self._loss.delta(epsilon, _engine(engine), _number("step", step)))
 
     def log_delta(self, epsilon: ArrayLike, *, engine: str = "auto") -> Bounds:
         """Natural logarithm of `delta`; works where delta itself is below the smallest double.
@@ -204,6 +210,36 @@ class PrivacyLoss:
         '0.184701'
         """
         return _answer(self._loss.confidence(non_negative("epsilon", epsilon), _engine("auto")))
+
+    def buckets(
+        self, *, step: float, low: float = -math.inf, high: float = math.inf, direction: str = "forward"
+    ) -> Buckets:
+        """The loss of a single mechanism on a grid of the given step: privacy buckets, from above and below.
+
+        Parameters
+        ----------
+        step : float
+            Finite, > 0.
+        low, high : float
+            Losses outside are kept as named masses.
+        direction : {"forward", "backward"}
+            P against Q or Q against P.
+
+        Examples
+        --------
+        >>> from dpcore import accounting
+        >>> grid = accounting.from_laplace(epsilon=1.0).buckets(step=0.01)
+        >>> bounds = grid.self_compose(2).delta(1.5)
+        >>> bounds.upper / bounds.lower < 1.0001
+        True
+        """
+        entries = self._loss.entries()
+        if len(entries) != 1 or entries[0][4] != 1:
+            raise ValueError("buckets are made from a single mechanism; compose them with self_compose")
+        backward = choice("direction", direction, ("forward", "backward")) == "backward"
+        if not low < high:
+            raise ValueError(f"low must be below high, got {low!r} and {high!r}")
+        return Buckets(_core.Buckets.of(self._loss, _number("step", step), float(low), float(high), backward))
 
     @property
     def mean(self) -> float:
@@ -295,6 +331,62 @@ class PrivacyLoss:
     def __reduce__(self) -> Any:
         # Plain data only, so that it can travel to other processes.
         return PrivacyLoss.from_dict, (self.to_dict(),)
+
+
+class Buckets:
+    """Privacy buckets: the loss of a mechanism on a grid, from above and from below. Immutable.
+
+    ``upper`` and ``lower`` hold the masses (arrays) and, by name, what has no bucket: ``infinite`` (truly
+    infinite loss), ``above`` (cut off at the top) and ``below`` (cut off at the bottom). The upper list is
+    never less private than it claims, the lower never more.
+    """
+
+    __slots__ = ("_buckets",)
+
+    def __init__(self, buckets: _core.Buckets) -> None:
+        self._buckets = buckets
+
+    @property
+    def step(self) -> float:
+        """Distance of the grid points."""
+        return self._buckets.step
+
+    @property
+    def losses(self) -> FloatArray:
+        """The grid points."""
+        return self._buckets.losses
+
+    @property
+    def upper(self) -> dict[str, Any]:
+        """Masses of the pessimistic list ("mass", "infinite", "above", "below")."""
+        return self._buckets.upper
+
+    @property
+    def lower(self) -> dict[str, Any]:
+        """Masses of the optimistic list."""
+        return self._buckets.lower
+
+    def convolve(self, other: Buckets) -> Buckets:
+        """Compose with other buckets of the same step, by direct convolution."""
+        if not isinstance(other, Buckets):
+            raise TypeError(f"other must be Buckets, got {other!r}")
+        return Buckets(self._buckets.convolve(other._buckets))
+
+    def self_compose(self, copies: int) -> Buckets:
+        """Compose with itself, by repeated squaring."""
+        return Buckets(self._buckets.self_compose(integer("copies", copies)))
+
+    def coarsen(self) -> Buckets:
+        """Return the same loss on a grid of twice the step; the bounds stay bounds."""
+        return Buckets(self._buckets.coarsen())
+
+    def delta(self, epsilon: float) -> Bounds:
+        """Bounds of delta at `epsilon` (finite, at least 0) from the two lists, in this one direction."""
+        return _answer(self._buckets.delta(scalar("epsilon", non_negative("epsilon", epsilon))))
+
+    def __repr__(self) -> str:
+        losses = self.losses
+        return f"Buckets({losses.size} from {losses[0]:.6g} to {losses[-1]:.6g}, step {self.step:.6g})"
 
 
 def _engine(engine: str) -> _core.Engine:

@@ -46,6 +46,15 @@ using MechanismPtr = std::shared_ptr<const Mechanism>;
 
 enum class Engine { automatic, spectral, buckets };
 
+// How to answer: the engine, and the bucket engine's step (0: from the accuracy it aims at).
+struct Method {
+    Engine engine = Engine::automatic;
+    double step = 0.0;
+    Method() = default;
+    Method(Engine e) : engine(e) {}
+    Method(Engine e, double s) : engine(e), step(s) {}
+};
+
 class PrivacyLoss {
 public:
     struct Entry {
@@ -61,9 +70,9 @@ public:
     PrivacyLoss times(double copies) const;
     static PrivacyLoss compose_all(const std::vector<PrivacyLoss>& losses);
 
-    LogBounds log_delta(double epsilon, Engine engine, StopCheck stop = {}) const;
-    Interval delta(double epsilon, Engine engine, StopCheck stop = {}) const;
-    Interval epsilon(double delta, Engine engine, StopCheck stop = {}) const;
+    LogBounds log_delta(double epsilon, Method method, StopCheck stop = {}) const;
+    Interval delta(double epsilon, Method method, StopCheck stop = {}) const;
+    Interval epsilon(double delta, Method method, StopCheck stop = {}) const;
     Interval confidence(double epsilon,
                         StopCheck stop = {}) const;  // Pr[|L| <= epsilon], the smaller of both directions
     double mean() const;      // of the loss in the direction with the larger mean; infinite with infinite mass

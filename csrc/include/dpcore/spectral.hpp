@@ -78,4 +78,20 @@ Tails spectral_tails(const Composition& composition, double at, StopCheck stop =
 // delta).
 Interval spectral_epsilon(const Composition& composition, double delta, StopCheck stop = {});
 
+// Where a contour for eps would stand (c > 0), for engines that tilt by it. Approximate, but far > c.
+struct Placement {
+    bool valid = false;
+    double c = 0.0;
+    double value = 0.0;     // K(c)
+    double mean = 0.0;      // K'(c)
+    double variance = 0.0;  // K''(c)
+    double distance = 0.0;  // half a window around the mean that holds all but about 1e-9 of the tilted law
+    double far = 0.0;       // Chernoff points above and below c for the two ends of that window
+    double near = 0.0;
+};
+Placement spectral_placement(const Composition& composition, double epsilon);
+
+// Adds the mass of infinite losses to bounds of the finite part, and cuts at the total mass.
+LogBounds add_infinite_mass(const Composition& composition, LogBounds finite);
+
 }  // namespace dpcore

@@ -1,0 +1,89 @@
+#include "dpcore/fourier.hpp"
+
+#include <cmath>
+#include <stdexcept>
+
+#include "dpcore/certified.hpp"
+
+namespace dpcore {
+
+namespace {
+
+constexpr double kPi = 3.14159265358979323846;
+
+// One pass of the Stockham scheme: `half` butterflies apart, groups of `stride` share a twiddle factor.
+void pass(const double* __restrict ar, const double* __restrict ai, double* __restrict br, double* __restrict bi,
+          std::size_t half, std::size_t stride, const double* __restrict cosine, const double* __restrict sine) {
+    const std::size_t groups = half / stride;
+    if (stride == 1) {  // the inner loop below would have one turn
+        for (std::size_t g = 0; g < groups; ++g) {
+            const double dr = ar[g] - ar[g + half];
+            const double di = ai[g] - ai[g + half];
+            br[2 * g] = ar[g] + ar[g + half];
+            bi[2 * g] = ai[g] + ai[g + half];
+            br[2 * g + 1] = dr * cosine[g] - di * sine[g];
+            bi[2 * g + 1] = dr * sine[g] + di * cosine[g];
+        }
+        return;
+    }
+    for (std::size_t g = 0; g < groups; ++g) {
+        const double c = cosine[g * stride];
+        const double s = sine[g * stride];
+        const std::size_t in = g * stride;
+        const std::size_t out = 2 * g * stride;
+        for (std::size_t q = 0; q < stride; ++q) {
+            const double xr = ar[in + q];
+            const double xi = ai[in + q];
+            const double yr = ar[in + half + q];
+            const double yi = ai[in + half + q];
+            const double dr = xr - yr;
+            const double di = xi - yi;
+            br[out + q] = xr + yr;
+            bi[out + q] = xi + yi;
+            br[out + stride + q] = dr * c - di * s;
+            bi[out + stride + q] = dr * s + di * c;
+        }
+    }
+}
+
+void transform(std::vector<double>& re, std::vector<double>& im, double sign) {
+    const std::size_t n = re.size();
+    if (n == 0 || (n & (n - 1)) != 0 || n > kMaxTransform || im.size() != n)
+        throw std::invalid_argument("the length of a transform must be a power of two up to 2^24");
+    if (n == 1) return;
+    const std::size_t half = n / 2;
+    std::vector<double> cosine(half), sine(half), tr(n), ti(n);
+    for (std::size_t j = 0; j < half; ++j) {
+        const double angle = 2.0 * kPi * (static_cast<double>(j) / static_cast<double>(n));
+        cosine[j] = std::cos(angle);
+        sine[j] = sign * std::sin(angle);
+    }
+    for (std::size_t stride = 1; stride < n; stride *= 2) {
+        pass(re.data(), im.data(), tr.data(), ti.data(), half, stride, cosine.data(), sine.data());
+        re.swap(tr);
+        im.swap(ti);
+    }
+}
+
+}  // namespace
+
+void fourier_forward(std::vector<double>& re, std::vector<double>& im) { transform(re, im, -1.0); }
+
+void fourier_inverse(std::vector<double>& re, std::vector<double>& im) {
+    transform(re, im, 1.0);
+    const double scale = 1.0 / static_cast<double>(re.size());  // a power of two: exact
+    for (double& x : re) x *= scale;
+    for (double& x : im) x *= scale;
+}
+
+double transform_error(std::size_t length) {
+    const double t = std::log2(static_cast<double>(length)) + 1.0;
+    // The angle itself is rounded (3 roundings of at most pi), then cos and sin: together below 14 + 2 * 8
+    // roundings.
+    const double mu = 30.0 * kRound;
+    const double gamma4 = 4.0 * kRound * kSlack;
+    const double eta = mu + gamma4 * (1.5 + mu);
+    return t * eta / (1.0 - t * eta);
+}
+
+}  // namespace dpcore

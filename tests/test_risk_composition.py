@@ -15,7 +15,7 @@ def test_formulas_of_the_paper():
     assert got.advanced == pytest.approx(0.5 * math.sqrt(80 * log) + 20 * math.expm1(0.5))
     assert got.published == pytest.approx(0.5 * math.sqrt(80 * log) + 20 * (0.6 * 0.09 + 0.4 * 0.25))
     assert got.method == "exact"
-    assert got.epsilon == got.exact_upper
+    assert float(got) == got.epsilon == got.exact_upper
     assert risk.compose(
         epsilon0=0.5, epsilon=0.3, confidence=0.6, releases=40, delta=1e-5, method="published"
     ).epsilon == (got.published)

@@ -123,6 +123,51 @@ def test_the_cost_at_risk_is_for_one_laplace_release_only():
     assert "half_level_confidence" not in report.facts
 
 
+PATIENTS = {"records": 20_000, "known": 5_000, "bias": (0.015, 0.025), "delta": 1e-6, "allowed_error": 8.0}
+
+
+@pytest.mark.parametrize("releases", [1, 3])
+def test_partial_knowledge_says_how_much_less_noise_would_do(releases):
+    partial_knowledge = pytest.importorskip("dpcore.partial_knowledge")
+
+    report = risk.recommend(**PATIENTS, releases=releases)
+    partial = report.noise[-1]
+    (plain,) = [noise for noise in report.noise if noise.name == "Gaussian noise"]
+    assert partial.name == "Gaussian noise (partial knowledge)"
+    assert "5,000" in partial.assumption
+    assert partial.scale < plain.scale
+    # Sorted last although its error may be the smallest: the decision does not rest on the assumption.
+    assert not limit(report, "Allowed error with Gaussian noise (partial knowledge)").used
+    assert any("no more than stated" in note for note in report.notes)
+    asked = {"epsilon": report.epsilon, "records": 20_000, "known": 5_000, "bias": (0.015, 0.025)}
+    assert float(partial_knowledge.count_delta(**asked, noise_scale=[partial.scale] * releases)) <= 1e-6
+
+
+def test_relying_on_partial_knowledge_changes_the_decision():
+    partial_knowledge = pytest.importorskip("dpcore.partial_knowledge")
+
+    ask = PATIENTS | {"allowed_error": 2.0}
+    plain = risk.recommend(**ask)
+    report = risk.recommend(**ask, rely_on_partial_knowledge=True)
+    assert report.epsilon < plain.epsilon
+    assert report.binding == "Allowed error with Gaussian noise (partial knowledge)"
+    assert report.noise[0].name == "Gaussian noise (partial knowledge)"
+    assert report.noise[0].expected_error <= 2.0 * (1 + 1e-6)
+    found = partial_knowledge.calibrate(
+        epsilon=report.epsilon, delta=1e-6, records=20_000, known=5_000, bias=(0.015, 0.025)
+    )
+    assert report.noise[0].scale == found.noise_scale
+    # A limit in between conflicts without the assumption; the remedy says so.
+    ask |= {"cost": 1e6, "budget": risk.CostModel(full=1e6).cost(math.sqrt(report.epsilon * plain.epsilon))}
+    conflict = risk.recommend(**ask).conflict
+    assert "rely on what attackers may know" in conflict.remedies[-1]
+    relying = risk.recommend(**ask, rely_on_partial_knowledge=True)
+    assert relying.feasible
+    assert relying.count_right is None
+    assert "no more than 5,000" in relying.table()
+    assert "everybody else" not in relying.to_html()
+
+
 def test_unavoidable_cost_above_the_budget():
     report = risk.recommend(records=10, cost=risk.CostModel(full=100.0, floor=50.0), budget=40.0)
     assert not report.feasible
@@ -240,6 +285,18 @@ BAD = [
     ({"records": 10, "allowed_error": 1.0, "prefer": "both"}, "prefer"),
     ({"records": 10, "allowed_error": 1.0, "rely_on_partial_knowledge": True}, "known and bias"),
     ({"records": 10, "impact": 5.0, "threshold": 7.0}, "do not limit"),
+    (
+        {
+            "records": 10,
+            "known": 5,
+            "bias": 0.5,
+            "delta": 0.01,
+            "impact": 9.0,
+            "threshold": 1.0,
+            "rely_on_partial_knowledge": True,
+        },
+        "must not be given with rely_on_partial_knowledge",
+    ),
 ]
 
 

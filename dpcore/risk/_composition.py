@@ -60,6 +60,9 @@ class Composition(Result):
     worst_lower: float
     worst_upper: float
 
+    def __float__(self) -> float:
+        return self.epsilon
+
     @property
     def refuted(self) -> bool:
         """Whether the published level is provably too small here."""

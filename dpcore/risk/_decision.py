@@ -148,10 +148,11 @@ class Recommendation(Result):
     noise : tuple of Noise
         Ways to add the noise at the recommended level, the one to use first.
     guess_right : float or None
-        Largest probability that an attacker who holds a yes-or-no fact about one person even is right after
-        seeing everything.
+        Largest probability that an attacker (who knows no more than stated, if the decision rests on partial
+        knowledge) who holds a yes-or-no fact about one person even is right after seeing everything.
     count_right : float or None
-        Probability that the best guess at the exact count is right.
+        Largest probability that the best guess at the exact count is right; None when infeasible or when the
+        decision rests on partial knowledge, which does not hide the count.
     expected_cost : float or None
         Cost at the recommended level, if a cost was given.
     conflict : Conflict or None

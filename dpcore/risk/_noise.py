@@ -94,6 +94,8 @@ def _partial_way(records: int, known: int, bias: Any, releases: int, delta: floa
 
     name = "Gaussian noise (partial knowledge)"
     share = f"{bias:.4g}" if isinstance(bias, (int, float)) else f"{bias}"
+    if isinstance(bias, tuple) and len(bias) == 2 and all(isinstance(end, (int, float)) for end in bias):
+        share = f"between {bias[0]:.4g} and {bias[1]:.4g}"
     assumption = (
         f"attackers know at most {known:,} of the other {records - 1:,} records and a share {share} of the rest "
         "says yes"
@@ -113,7 +115,14 @@ def _partial_way(records: int, known: int, bias: Any, releases: int, delta: floa
 
         return _smallest(holds)
 
-    return Way(name, "Gaussian, partial knowledge", noise_at, level_for, partial=True)
+    def errors(levels: FloatArray) -> list[float]:
+        # A range or strata take a search each: eleven points make the line.
+        few = np.geomspace(float(levels[0]), float(levels[-1]), 11)
+        found = [noise_at(float(e)).expected_error for e in few]
+        return [float(e) for e in np.interp(np.log(levels), np.log(few), found)]
+
+    quick = None if isinstance(bias, (int, float)) else errors
+    return Way(name, "Gaussian, partial knowledge", noise_at, level_for, partial=True, quick_errors=quick)
 
 
 def _composed_epsilon(level: float, releases: int, delta: float) -> float:
@@ -143,7 +152,7 @@ def _composed_errors(levels: FloatArray, releases: int, delta: float, sensitivit
 
 
 def _smallest(holds: Callable[[float], bool]) -> float:
-    """Smallest epsilon, to 1e-9 relative and on the safe side, from which on `holds` is true; 0 when always."""
+    """Smallest epsilon, to 1e-6 relative and on the safe side, from which on `holds` is true; 0 when always."""
     if holds(LEAST):
         return 0.0
     low, high = LEAST, 1.0
@@ -151,7 +160,7 @@ def _smallest(holds: Callable[[float], bool]) -> float:
         low, high = high, 2 * high
         if high > MOST:
             return math.inf
-    while high / low > 1 + 1e-9:
+    while high / low > 1 + 1e-6:
         middle = math.sqrt(low * high)
         low, high = (low, middle) if holds(middle) else (middle, high)
     return high

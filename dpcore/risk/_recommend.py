@@ -66,7 +66,8 @@ def recommend(
     prefer : {"privacy", "accuracy"}
         Which end of the feasible range to recommend.
     rely_on_partial_knowledge : bool
-        Let the decision rest on `known` and `bias`. Otherwise they only say how much less noise would do.
+        Let the decision rest on `known` and `bias`. Otherwise they only say how much less noise would do. Not
+        together with impact and threshold: such noise hides persons, not the count.
     title : str
         Heading of the report.
 
@@ -111,6 +112,11 @@ def recommend(
         raise ValueError(f"sensitivity must be 1 (a count) with known and bias, got {sensitivity!r}")
     if rely_on_partial_knowledge and known is None:
         raise ValueError("known and bias must be given to rely on partial knowledge")
+    if rely_on_partial_knowledge and impact is not None:
+        raise ValueError(
+            "impact and threshold must not be given with rely_on_partial_knowledge: noise under partial knowledge "
+            "protects each person, not the count itself, which may even be published exactly"
+        )
     if impact is None and budget is None and allowed_error is None:
         raise ValueError("impact and threshold, cost and budget, or allowed_error must be given")
     model = _model(cost)
@@ -179,7 +185,9 @@ def recommend(
         limits,
         noise,
         min(guess, 1.0),
-        disclosure_bound(epsilon=epsilon, delta=delta or 0.0, sensitivity=sensitivity),
+        None
+        if noise[0].assumption
+        else disclosure_bound(epsilon=epsilon, delta=delta or 0.0, sensitivity=sensitivity),
         expected,
         None,
         facts,
@@ -367,7 +375,13 @@ def _conflict(
     if facts["releases"] > 1 and fewer >= 1 and low.name.endswith("Laplace noise"):
         remedies.append(f"release {fewer} instead of {facts['releases']} times")
     for way in ways:
-        if way.partial and way not in used_ways and way.level_for(facts["allowed_error"]) <= high.value:
+        protects_enough = all(limit.name == "Budget" for limit in uppers)
+        if (
+            way.partial
+            and way not in used_ways
+            and protects_enough
+            and way.level_for(facts["allowed_error"]) <= high.value
+        ):
             remedies.append("rely on what attackers may know: with partial knowledge both can be met")
     return Conflict(low.name, high.name, low.value, high.value, tuple(remedies))
 

@@ -54,17 +54,25 @@ def _asked(report: Recommendation) -> list[tuple[str, str]]:
 
 def _meaning(report: Recommendation) -> list[str]:
     """What the recommended level means, sentence by sentence."""
-    if report.epsilon is None or report.guess_right is None or report.count_right is None:
+    if report.epsilon is None or report.guess_right is None:
         return []
     facts = report.facts
+    who = "everything about everybody else"
+    if report.noise[0].assumption:
+        who = f"no more than {facts['known']:,} of the other records"
     out = [
-        "Somebody who knows everything about everybody else, and holds it even whether a person's answer is yes "
-        f"or no, will guess it right at most {100 * report.guess_right:.1f} times in 100 after seeing all "
-        "releases. Without the releases it is 50 in 100; 100 would be certainty.",
-        "Somebody who knows nothing beforehand will name the exact count right at most "
-        f"{100 * report.count_right:.1f} times in 100.",
+        f"Somebody who knows {who}, and holds it even whether a person's answer is yes or no, will guess it right "
+        f"at most {100 * report.guess_right:.1f} times in 100 after seeing all releases. Without the releases it "
+        "is 50 in 100; 100 would be certainty."
     ]
-    if facts["impact"] is not None:
+    if report.count_right is None:
+        out.append("The count itself is not hidden: the noise protects persons, given what attackers may know.")
+    else:
+        out.append(
+            "Somebody who knows nothing beforehand will name the exact count right at most "
+            f"{100 * report.count_right:.1f} times in 100."
+        )
+    if facts["impact"] is not None and report.count_right is not None:
         out.append(
             f"That is a risk of {money(facts['impact'] * report.count_right)} "
             f"({100 * report.count_right:.1f} % of {money(facts['impact'])}), where {money(facts['threshold'])} "
@@ -220,7 +228,6 @@ def _verdict(report: Recommendation) -> str:
 
 def _cards(report: Recommendation) -> str:
     assert report.guess_right is not None
-    assert report.count_right is not None
     first = report.noise[0]
     cards = [
         (f"{first.expected_error:.3g}", "mean error of each release"),
@@ -229,7 +236,7 @@ def _cards(report: Recommendation) -> str:
     ]
     if report.expected_cost is not None:
         cards.append((money(report.expected_cost), "expected compensation"))
-    else:
+    elif report.count_right is not None:
         cards.append((f"{100 * report.count_right:.0f} in 100", "right guesses at the exact count at most"))
     inner = "".join(
         f"<div class='card'><b>{html.escape(a)}</b><span>{html.escape(b)}</span></div>" for a, b in cards

@@ -19,6 +19,10 @@ public:
         sum_ = s.hi;
         errors_ += s.lo;
     }
+    void add(const CompensatedSum& other) {
+        add(other.sum_);
+        errors_ += other.errors_;
+    }
     double value() const { return sum_ + errors_; }
 
 private:
@@ -35,7 +39,21 @@ void finish_sums(std::vector<CompensatedSum> sums, const double* last, double di
     for (std::size_t j = 0; j < sums.size(); ++j) out[j] = sums[j].value() / divisor;
 }
 
+// Single numbers: a chain of dependent additions would take four times as long as these independent lanes.
+CompensatedSum flat_sum(const double* data, std::size_t count) {
+    constexpr std::size_t kLanes = 8;
+    CompensatedSum lanes[kLanes];
+    std::size_t i = 0;
+    for (; i + kLanes <= count; i += kLanes)
+        for (std::size_t j = 0; j < kLanes; ++j) lanes[j].add(data[i + j]);
+    CompensatedSum total;
+    for (const CompensatedSum& lane : lanes) total.add(lane);
+    for (; i < count; ++i) total.add(data[i]);
+    return total;
+}
+
 std::vector<CompensatedSum> shared_sums(const double* data, std::size_t records, std::size_t width) {
+    if (width == 1) return {flat_sum(data, records - 1)};
     std::vector<CompensatedSum> sums(width);
     for (std::size_t i = 0; i + 1 < records; ++i) add_record(sums, data + i * width);
     return sums;

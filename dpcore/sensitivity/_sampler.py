@@ -25,10 +25,10 @@ from dpcore.sensitivity._norms import NORMS, Norm
 from dpcore.sensitivity._operating_point import OperatingPoint, operating_point
 from dpcore.sensitivity._records import PlainSource, as_source
 
-# A batch holds at most this many evaluations and, for records of one number, 8 MiB of them. It depends on the
-# number of records alone, because it is part of what the seed means.
+# A batch holds at most this many evaluations and, for records of one number, 1 MiB of them, which stays in cache.
+# It depends on the number of records alone, because it is part of what the seed means.
 _BATCH_EVALUATIONS = 256
-_BATCH_RECORDS = 2**20
+_BATCH_RECORDS = 2**17
 _SECONDS_BETWEEN_CHECKPOINTS = 10.0
 
 

@@ -4,7 +4,7 @@
 // the first database is records 0 .. records - 1, its neighbour the same with the last record replaced by record
 // number `records`. What the two share is worked out once.
 //
-// Method:    sum, mean: compensated summation (Kahan-Babuska-Neumaier), the shared records first.
+// Method:    sum, mean: compensated summation (Kahan-Babuska-Neumaier) in eight lanes, the shared records first.
 //            quantile: selection of three order statistics of the shared records, then insertion of the last one;
 //            linear interpolation between order statistics (definition 7 of Hyndman and Fan).
 //            histogram: bins [e_i, e_{i+1}), the last one closed; values outside are not counted.

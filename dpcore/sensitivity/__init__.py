@@ -6,6 +6,7 @@ from dpcore.sensitivity._errors import EvaluationError, ExecutorError, SamplerEr
 from dpcore.sensitivity._estimate import SensitivityEstimate, shifted_gamma
 from dpcore.sensitivity._evaluations import Evaluations
 from dpcore.sensitivity._operating_point import OperatingPoint, operating_point
+from dpcore.sensitivity._respond import RandomPrivateRelease, sample_then_respond
 from dpcore.sensitivity._sampler import SensitivitySampler
 from dpcore.sensitivity._targets import (
     Histogram,
@@ -25,6 +26,7 @@ __all__ = [
     "Mean",
     "OperatingPoint",
     "Quantile",
+    "RandomPrivateRelease",
     "RidgeRegression",
     "SamplerError",
     "SensitivityEstimate",
@@ -32,5 +34,6 @@ __all__ = [
     "Sum",
     "TargetError",
     "operating_point",
+    "sample_then_respond",
     "shifted_gamma",
 ]

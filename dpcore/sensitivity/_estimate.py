@@ -5,13 +5,16 @@ from __future__ import annotations
 import math
 import os
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from scipy import optimize
 
 from dpcore import _validation as check
 from dpcore._results import Result
 from dpcore.sensitivity._evaluations import read_json, write_json
+
+if TYPE_CHECKING:
+    from dpcore.sensitivity._respond import RandomPrivateRelease
 
 
 @dataclass(frozen=True, repr=False)
@@ -97,6 +100,69 @@ class SensitivityEstimate(Result):
             raise ValueError("the estimate has been shifted already; shift the original one")
         gamma = shifted_gamma(gamma=self.gamma, records=self.records, divergence=tau, method=method)
         return replace(self, gamma=gamma, shift=tau)
+
+    def mechanism(
+        self, mechanism_class: Any, *, epsilon: float, delta: float | None = None, **options: Any
+    ) -> Any:
+        """A mechanism scaled to this sensitivity, for many releases.
+
+        Parameters
+        ----------
+        mechanism_class : class
+            See `sample_then_respond`.
+        epsilon, delta : float
+            Of one release.
+        **options
+            For the mechanism.
+
+        Notes
+        -----
+        Releases about the same database share one exceptional event: k of them are (k epsilon, k delta,
+        gamma)-randomly differentially private, gamma is not multiplied. Estimates of different targets each
+        have their own: their gammas add up.
+        """
+        from dpcore.sensitivity import _respond
+
+        return _respond.build(
+            mechanism_class,
+            epsilon=epsilon,
+            delta=delta,
+            sensitivity=_respond.usable(self.sensitivity, self.infinite),
+            size=1 if self.size is None else self.size,
+            norm=self.norm,
+            options=options,
+        )
+
+    def respond(
+        self,
+        mechanism_class: Any,
+        value: Any,
+        *,
+        epsilon: float,
+        delta: float | None = None,
+        rng: Any = None,
+        **options: Any,
+    ) -> RandomPrivateRelease:
+        """Release `value`, the target on the private database, through a mechanism (Algorithm 2).
+
+        Parameters
+        ----------
+        mechanism_class : class
+            See `sample_then_respond`.
+        value : float, array or function
+            What the target returned on the private database.
+        epsilon, delta : float
+            Of this release.
+        rng : InsecureTestRng, optional
+            Predictable noise, for tests.
+        **options
+            For the mechanism.
+        """
+        from dpcore.sensitivity import _respond
+
+        return _respond.respond(
+            self, mechanism_class, value, epsilon=epsilon, delta=delta, rng=rng, options=options
+        )
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write to a JSON file; the file is replaced at once or not at all."""

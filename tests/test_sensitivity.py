@@ -374,6 +374,8 @@ def test_early_stop_gives_the_same_answer_and_count_on_any_executor():
     assert fast.evaluated < slow.evaluated == slow.samples == 9999
     with ThreadPoolExecutor(2) as threads:
         assert tested.estimate(gamma=1e-4, seed=1, executor=threads) == fast
+    # What an early stop left is enough to resume from, and the count is still that of the first run.
+    assert tested.estimate(gamma=1e-4, resume=full.evaluations) == fast
     # Ties decide an inner order statistic without any bound.
     tied = full.estimate(gamma=0.2, samples=9999, seed=1)
     assert tied.evaluated < 9999

@@ -32,6 +32,8 @@ class Evaluations(Result):
         Seed of the random streams; None if the record sampler has randomness of its own.
     target, records, norm, block
         What was evaluated and how; resuming checks that these agree.
+    shape : tuple of int or None
+        Shape of the target's values; None if no evaluation was made.
     """
 
     indices: NDArray[np.int64]
@@ -42,6 +44,7 @@ class Evaluations(Result):
     records: int
     norm: str
     block: int
+    shape: tuple[int, ...] | None
 
     @property
     def statement(self) -> str:
@@ -74,10 +77,12 @@ class Evaluations(Result):
                 int(fields["records"]),
                 str(fields["norm"]),
                 int(fields["block"]),
+                None if fields["shape"] is None else tuple(map(int, fields["shape"])),
             )
         except (KeyError, TypeError, ValueError, OverflowError) as error:
             raise ValueError(f"{path} does not hold evaluations: {type(error).__name__}: {error}") from None
-        if len(indices) != len(values) or (np.diff(indices, prepend=-1) <= 0).any() or not (values >= 0).all():
+        wrong = len(indices) != len(values) or (np.diff(indices, prepend=-1) <= 0).any()
+        if wrong or not (values >= 0).all() or (out.shape is None and len(indices) > 0):
             raise ValueError(f"{path} does not hold evaluations: its numbers contradict each other")
         return out
 

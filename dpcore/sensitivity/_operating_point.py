@@ -141,7 +141,7 @@ def operating_point(
     >>> operating_point(gamma=0.05, method="confident", confidence=0.99).samples
     90
     >>> operating_point(samples=1000).gamma
-    0.000999000999000999
+    0.0009990009990009992
     """
     check.choice("method", method, METHODS)
     if gamma is not None:

@@ -138,7 +138,7 @@ def respond(
 ) -> RandomPrivateRelease:
     """Release `value`, with the estimate's sensitivity."""
     name = mechanism_name(mechanism_class)
-    size = 1 if estimate.size is None else estimate.size
+    size = estimate.size
     mechanism = build(
         mechanism_class,
         epsilon=epsilon,

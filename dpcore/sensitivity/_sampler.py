@@ -73,7 +73,7 @@ class SensitivitySampler:
     >>> sampler = SensitivitySampler(np.median, incomes, records=1000)
     >>> estimate = sampler.estimate(gamma=0.01, seed=1)
     >>> estimate.samples, round(estimate.sensitivity)
-    (99, 238)
+    (99, 180)
     """
 
     def __init__(
@@ -280,6 +280,7 @@ class SensitivitySampler:
                 )
         if (resume.seed is None) != isinstance(self._source, PlainSource):
             raise ValueError("resume must be evaluations with the same kind of sample")
+        work.shape = resume.shape
         known = resume.indices < len(work.values)
         work.values[resume.indices[known]] = resume.sensitivities[known]
         if resume.wanted != len(work.values) and work.plan.block > 1:
@@ -302,9 +303,11 @@ class SensitivitySampler:
             records=self._records,
             norm=self._norm,
             block=work.plan.block,
+            shape=work.shape,
         )
 
     def _result(self, work: Work, point: OperatingPoint, seed: int | None) -> SensitivityEstimate:
+        assert work.shape is not None
         return SensitivityEstimate(
             sensitivity=work.answer(),
             samples=point.samples,
@@ -315,7 +318,7 @@ class SensitivitySampler:
             records=self._records,
             norm=self._norm,
             target=_name(work.plan.target),
-            size=None if work.shape is None else math.prod(work.shape),
+            size=math.prod(work.shape),
             evaluated=work.used,
             infinite=int(np.count_nonzero(np.isinf(work.values[: work.used]))),
             seed=seed,

@@ -5,8 +5,8 @@ import math
 
 import numpy as np
 import pytest
-from dpcore.mechanisms import Bernstein, Exponential, Gaussian, Laplace
 
+from dpcore.mechanisms import Bernstein, Exponential, Gaussian, Laplace
 from dpcore.samplers import InsecureTestRng
 from dpcore.sensitivity import (
     Mean,

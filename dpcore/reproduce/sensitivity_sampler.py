@@ -153,15 +153,15 @@ def _operating_points(work: _Run) -> Section:
     table = [(8, "m"), (285, "m"), (1305, "m = k"), (41971, "m"), (5486187, "m")]
     comparisons = []
     for gamma, (checked, what) in zip(LEVELS, table, strict=True):
-        published = operating_point(gamma=gamma, method="published")
-        exact = operating_point(gamma=gamma)
-        assert published.samples == checked
+        table_1 = operating_point(gamma=gamma, method="published")
+        ours = operating_point(gamma=gamma)
+        assert table_1.samples == checked
         comparisons.append(
             Comparison(
                 f"Table 1, row 1, gamma = {gamma}: {what}",
-                f"{published.samples} (rho = {published.rho:.7g})",
-                f"{exact.samples}",
-                f"the same guarantee by exchangeability, {published.samples / exact.samples:.0f} times fewer; "
+                f"{table_1.samples} (rho = {table_1.rho:.7g})",
+                f"{ours.samples}",
+                f"the same guarantee by exchangeability, {table_1.samples / ours.samples:.0f} times fewer; "
                 f"{operating_point(gamma=gamma, method='confident').samples} with confidence 0.99",
             )
         )

@@ -199,7 +199,7 @@ def _run_here(work: Work, executor: Any, progress: Progress, after_piece: Callab
 
 def _workers(executor: Any) -> int:
     number = getattr(executor, "_max_workers", None)
-    client = getattr(executor, "_client", None)  # of dask
+    client: Any = getattr(executor, "_client", None)  # of dask
     if hasattr(client, "ncores"):
         number = sum(client.ncores().values())
     return number if isinstance(number, int) and number > 0 else max(os.cpu_count() or 1, _UNKNOWN_WORKERS)

@@ -55,6 +55,12 @@ def busy(data: Any) -> float:
     return float(data[0]) + 0.0 * total
 
 
+def waiting(data: Any) -> float:
+    """Ten milliseconds that need no core: shows what the engine itself costs, even on a busy machine."""
+    time.sleep(0.01)
+    return float(data[0])
+
+
 def least_squares(data: Any) -> Any:
     design = np.column_stack((data[:, :-1], np.ones(len(data))))
     return np.linalg.lstsq(design, data[:, -1], rcond=None)[0]
@@ -135,6 +141,21 @@ def two_processes() -> None:
     print(f"(spread {min(one) / max(two):.2f}x to {max(one) / min(two):.2f}x)\n")
 
 
+def two_waiting_processes() -> None:
+    samples = 199
+    sampler = SensitivitySampler(waiting, exponential, records=10)
+    with ProcessPoolExecutor(2) as pool:
+        sampler.estimate(samples=8, seed=3, executor=pool)  # starts the workers
+        start = time.perf_counter()
+        here = sampler.estimate(samples=samples, seed=3)
+        one = time.perf_counter() - start
+        start = time.perf_counter()
+        assert sampler.estimate(samples=samples, seed=3, executor=pool) == here
+        two = time.perf_counter() - start
+    print(f"a target that waits ({samples} evaluations): here {one:.2f} s, two processes {two:.2f} s:", end=" ")
+    print(f"{one / two:.2f}x\n")
+
+
 def same_guarantee() -> None:
     print("samples for one guarantee; time with the median of 1000 records")
     sampler = SensitivitySampler(Quantile(0.5), exponential, records=1000)
@@ -158,6 +179,7 @@ def main() -> None:
     overhead()
     targets()
     two_processes()
+    two_waiting_processes()
     same_guarantee()
 
 

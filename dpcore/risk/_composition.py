@@ -140,7 +140,7 @@ def compose(
     published = None
     if epsilon is not None:
         epsilon = check.scalar("epsilon", check.positive("epsilon", epsilon))
-        published = _published(levels, epsilon, _confidences(confidence, levels, epsilon, dimension), delta)
+        published = theorem_3(levels, epsilon, _confidences(confidence, levels, epsilon, dimension), delta)
     elif confidence is not None:
         raise ValueError("epsilon must be given together with confidence")
     basic = math.fsum(levels)
@@ -181,7 +181,8 @@ def _confidences(confidence: Any, levels: Sequence[float], epsilon: float, dimen
     return [float(c) for c in np.broadcast_to(value, (len(levels),))]
 
 
-def _published(levels: Sequence[float], epsilon: float, confidences: Sequence[float], delta: float) -> float:
+def theorem_3(levels: Sequence[float], epsilon: float, confidences: Sequence[float], delta: float) -> float:
+    """The level that Theorem 3 and Corollary 1 claim."""
     mean = math.fsum(
         c * min(epsilon, e0) ** 2 + (1 - c) * e0 * e0 for c, e0 in zip(confidences, levels, strict=True)
     )

@@ -367,8 +367,9 @@ class CostModel:
         def expected(epsilon: float) -> float:
             return float(self.cost_at_risk(epsilon=epsilon, epsilon0=epsilon0, method=method, dimension=dimension))
 
-        at_grid = [expected(float(e)) for e in grid[:-1]]
-        best = int(np.argmin(at_grid))
+        best = int(
+            np.argmin(self.cost_at_risk(epsilon=grid[:-1], epsilon0=epsilon0, method=method, dimension=dimension))
+        )
         low = float(grid[best - 1]) if best else 1e-9 * epsilon0
         high = float(grid[min(best + 1, len(grid) - 2)])
         found = optimize.minimize_scalar(

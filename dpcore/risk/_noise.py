@@ -125,30 +125,37 @@ def _partial_way(records: int, known: int, bias: Any, releases: int, delta: floa
     return Way(name, "Gaussian, partial knowledge", noise_at, level_for, partial=True, quick_errors=quick)
 
 
+def _composed(level: float, releases: int, epsilon: float, delta: float) -> bool:
+    """Whether `releases` Laplace releases of this level are (epsilon, delta)-private together, certified."""
+    from dpcore.accounting import from_laplace
+
+    basic = level * releases
+    return basic <= epsilon or float((from_laplace(epsilon=level) * releases).delta(epsilon).upper) <= delta
+
+
 def _composed_epsilon(level: float, releases: int, delta: float) -> float:
-    from dpcore import accounting
-
-    return min(float((accounting.from_laplace(epsilon=level) * releases).epsilon(delta).upper), level * releases)
-
-
-def _composed_level(epsilon: float, releases: int, delta: float) -> float:
-    """Level of each Laplace release whose exact composition is (epsilon, delta)-private, largest to 1e-4."""
-    low = epsilon / releases  # basic composition
-    high = epsilon
-    for _ in range(40):
+    """Smallest epsilon, to 1e-6 and on the safe side; the sum of the levels always suffices."""
+    low, high = 1e-3 * level * releases, level * releases
+    while high / low > 1 + 1e-6:
         middle = math.sqrt(low * high)
-        if high / low < 1 + 1e-4:
-            break
-        low, high = (middle, high) if _composed_epsilon(middle, releases, delta) <= epsilon else (low, middle)
+        low, high = (low, middle) if _composed(level, releases, middle, delta) else (middle, high)
+    return high
+
+
+def _composed_level(epsilon: float, releases: int, delta: float, tolerance: float = 1e-4) -> float:
+    """Largest level of each Laplace release, to `tolerance` and on the safe side, for (epsilon, delta)."""
+    low, high = epsilon / releases, epsilon
+    while high / low > 1 + tolerance:
+        middle = math.sqrt(low * high)
+        low, high = (middle, high) if _composed(middle, releases, epsilon, delta) else (low, middle)
     return low
 
 
 def _composed_errors(levels: FloatArray, releases: int, delta: float, sensitivity: float) -> list[float]:
-    """By interpolation between 9 levels of a release: good to a line's width, and no search for each point."""
-    each = np.geomspace(float(levels[0]) / releases, float(levels[-1]), 9)
-    totals = [_composed_epsilon(float(level), releases, delta) for level in each]
-    found = np.exp(np.interp(np.log(levels), np.log(totals), np.log(each)))
-    return [float(e) for e in sensitivity / found]
+    """Six points, good to a line's width, and straight lines between them."""
+    few = np.geomspace(float(levels[0]), float(levels[-1]), 6)
+    found = [math.log(_composed_level(float(e), releases, delta, 5e-3)) for e in few]
+    return [float(e) for e in sensitivity / np.exp(np.interp(np.log(levels), np.log(few), found))]
 
 
 def _smallest(holds: Callable[[float], bool]) -> float:

@@ -2,8 +2,8 @@
 
 An audit can show that a mechanism leaks more than it claims; it can never show that it does not. The bound holds
 with the stated confidence whatever the mechanism is: an event is fixed (given by the caller, or learned on samples
-that are then thrown away), its frequency is counted on fresh outputs for two neighbouring inputs, and Clopper-Pearson
-intervals, which are exact for binomial counts, bound both probabilities.
+that are then thrown away), its frequency is counted on fresh outputs for two neighbouring inputs, and
+Clopper-Pearson intervals, which are exact for binomial counts, bound both probabilities.
 """
 
 from __future__ import annotations
@@ -123,7 +123,7 @@ def audit(
     mechanism : object or callable
         An object with ``release(value, rng=None)`` (all mechanisms of dpcore), or a function of one input that
         returns one output. With ``batched=True`` a function of (input, count) that returns `count` independent
-        outputs as an array whose first axis has that length. Outputs are numbers, vectors of numbers, or any labels.
+        outputs as an array whose first axis has that length. Outputs are numbers, vectors of them, or any labels.
     x, y : any
         Two inputs that the mechanism's claim calls neighbours.
     epsilon, delta : float

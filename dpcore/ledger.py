@@ -226,7 +226,7 @@ class Ledger:
         """
         from dpcore._validation import choice
 
-        header = {
+        header: dict[str, Any] = {
             "format": _FORMAT,
             "version": _VERSION,
             "epsilon": _finite("epsilon", epsilon, zero=False),
@@ -330,6 +330,7 @@ class Ledger:
         loss: PrivacyLoss | None = None,
         label: str = "",
         details: Mapping[str, Any] | None = None,
+        after: int | None = None,
     ) -> Charge:
         """Take a release out of the budget; when this returns the charge is on the disk.
 
@@ -346,15 +347,19 @@ class Ledger:
         details : mapping, optional
             Public facts in JSON types. Never put a value that is yet to be released here: a crash could leave
             it in the file without its charge.
+        after : int, optional
+            The number of charges that the release was planned with. If there are more by now, it is refused.
 
         Raises
         ------
         OverspentError
             If the budget does not allow it; nothing is charged.
-        LedgerBusyError, CorruptLedgerError, OSError
+        LedgerError, OSError
             If the charge could not be made durable. Do not show the value.
         """
         with self._locked(write=True) as (handle, state):
+            if after is not None and len(state.charges) != after:
+                raise LedgerError(f"another release was charged to ledger {self._path} meanwhile; plan again")
             charge = self._checked(state, epsilon, delta, loss, label, details)
             self._refuse_overspending(state, charge)
             body = {key: value for key, value in dataclasses.asdict(charge).items() if value is not None}
@@ -572,13 +577,13 @@ def _parse(line: bytes, before: str) -> tuple[dict[str, Any], str]:
     if len(line) > _LONGEST_LINE:
         raise ValueError("it is too long")
     try:
-        body = json.loads(line.decode("utf-8"))
+        body = json.loads(line)
     except ValueError:
         raise ValueError("it is not JSON") from None
     if not isinstance(body, dict):
         raise ValueError("it is not a JSON object")
     check = body.pop("check", None)
-    if check != _check(_canonical(body), before):
+    if line + b"\n" != _line(body, before):
         raise ValueError("its checksum is wrong")
     return body, str(check)
 

@@ -68,6 +68,7 @@ def test_help_teaches(capsys, command):
     assert done.value.code == 0
     assert f"dpcore {command}" in out
     assert "example" in out
+    assert all(len(line) <= 80 for line in out.splitlines())
 
 
 def test_info_and_version(capsys):

@@ -12,14 +12,22 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import os
 import sys
 from collections.abc import Sequence
 
-COMMANDS = ("calibrate", "info")
+from dpcore.cli._output import UsageError, add_command
 
+COMMANDS = ("calibrate", "release", "ledger", "account", "risk", "reproduce", "info", "completion")
 
-class UsageError(Exception):
-    """Bad input found by a command; its message is the one line the user sees."""
+_EPILOG = """\
+example:
+  dpcore release example:hospital --where "smoker == 1" --epsilon 0.2 \\
+    --delta 1e-6 --known 5000 --bias 0.2:0.3 --worst-case-epsilon 1 --no-ledger
+
+exit codes: 0 done; 1 the answer is no (a budget would be overspent, a
+requirement cannot be met); 2 bad input, said in one line; 130 interrupted
+"""
 
 
 class _Parser(argparse.ArgumentParser):
@@ -32,7 +40,7 @@ def build_parser() -> argparse.ArgumentParser:
     parser = _Parser(
         prog="dpcore",
         description="How much noise is enough: calibrate, release, account and explain.",
-        epilog="example: dpcore calibrate gaussian --epsilon 1 --delta 1e-6",
+        epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
@@ -41,22 +49,14 @@ def build_parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(metavar="COMMAND", parser_class=_Parser)
     for name in COMMANDS:
         module = importlib.import_module(f"dpcore.cli.{name}")
-        sub = commands.add_parser(
-            name,
-            help=module.SUMMARY,
-            description=module.__doc__,
-            formatter_class=argparse.RawDescriptionHelpFormatter,
-            allow_abbrev=False,
-        )
-        module.configure(sub)
+        module.configure(add_command(commands, name, module.SUMMARY, module.__doc__ or ""))
     return parser
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code."""
-    parser = build_parser()
     try:
-        arguments = parser.parse_args(argv)
+        arguments = build_parser().parse_args(argv)
         if arguments.cmakedir:
             from dpcore._embedding import cmake_dir
 
@@ -70,10 +70,26 @@ def main(argv: Sequence[str] | None = None) -> int:
         run = getattr(arguments, "run", None)
         if run is None:
             raise UsageError("a command is needed; see dpcore --help")
-        return int(run(arguments))
-    except (UsageError, ValueError, TypeError, OSError) as error:
-        print(f"dpcore: {' '.join(str(error).split())}", file=sys.stderr)
+        code = int(run(arguments))
+        sys.stdout.flush()  # here, where a closed pipe can still be met with dignity
+        return code
+    except BrokenPipeError:
+        # The reader of our output went away (`| head`): nobody is left to tell.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except UsageError as error:
+        _complain(error)
+        return error.code
+    except (ValueError, TypeError, OSError, ImportError) as error:
+        _complain(error)
         return 2
     except KeyboardInterrupt:
         print("dpcore: interrupted", file=sys.stderr)
         return 130
+
+
+def _complain(error: BaseException) -> None:
+    text = str(error)
+    if isinstance(error, OSError) and error.strerror and error.filename:
+        text = f"{error.filename}: {error.strerror}"
+    print(f"dpcore: {' '.join(text.split())}", file=sys.stderr)

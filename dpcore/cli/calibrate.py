@@ -1,31 +1,83 @@
-"""Find the smallest noise that satisfies a privacy target.
+r"""Find the smallest noise that satisfies a privacy target.
 
 examples:
   dpcore calibrate gaussian --epsilon 1 --delta 1e-6
-  dpcore calibrate gaussian --epsilon 0.5 --delta 1e-9 --compositions 10 --json
+  dpcore calibrate count --records 10000 --known 5000 --bias 0.2:0.3 \
+    --epsilon 0.2 --delta 1e-6 --worst-case-epsilon 1
+  dpcore calibrate programme gaussian:sigma=1,count=52 laplace:epsilon=1 \
+    --epsilon 1 --delta 1e-6
 """
 
 from __future__ import annotations
 
 import argparse
+import math
+from typing import Any
 
-from dpcore.cli._output import add_output_options, emit, number
+from dpcore.cli._output import (
+    add_command,
+    add_output_options,
+    bias,
+    emit,
+    number,
+    print_json,
+    print_table,
+    print_text,
+    whole,
+)
 
 SUMMARY = "the smallest noise that satisfies a privacy target"
+
+_GAUSSIAN = """\
+Smallest standard deviation of Gaussian noise that is (epsilon, delta)-private,
+rounded up.
+
+example:
+  dpcore calibrate gaussian --epsilon 1 --delta 1e-6
+"""
+_COUNT = """\
+Smallest noise for a count, against an attacker who knows only some of the
+records; and what plain differential privacy would need.
+
+The bias is the probability that an unknown record counts: a number (0.3), a
+range, the worst case over every choice within it (0.2:0.4), or groups with
+their sizes (600@0.1,400@0.5).
+
+example:
+  dpcore calibrate count --records 10000 --known 5000 --bias 0.2:0.3 \\
+    --epsilon 0.2 --delta 1e-6 --worst-case-epsilon 1
+"""
+_PROGRAMME = """\
+One factor for the noise of a whole programme of releases, so that all of them
+together satisfy the target. Give each release with the noise that it has in
+proportion to the others, as for `dpcore account`; or a TOML file of them.
+
+example:
+  dpcore calibrate programme gaussian:sigma=1,count=52 laplace:epsilon=1 \\
+    --epsilon 1 --delta 1e-6
+"""
+# More noise is more private: how a factor on the noise acts on each mechanism's own parameter.
+_NOISE_PARAMETER = {
+    "gaussian": ("sigma", 1),
+    "discrete_gaussian": ("sigma", 1),
+    "subsampled_gaussian": ("sigma", 1),
+    "discrete_laplace": ("scale", 1),
+    "laplace": ("epsilon", -1),
+    "randomized_response": ("epsilon", -1),
+    "pure": ("epsilon", -1),
+}
+
+
+def _target(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--epsilon", type=number, required=True, help="privacy parameter, > 0")
+    parser.add_argument("--delta", type=number, required=True, help="privacy parameter, in (0, 1)")
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
     kinds = parser.add_subparsers(metavar="KIND", required=True)
-    gaussian = kinds.add_parser(
-        "gaussian",
-        help="Gaussian noise for a value of known L2 sensitivity",
-        description="Smallest standard deviation of Gaussian noise that is (epsilon, delta)-private, rounded up.",
-        epilog="example: dpcore calibrate gaussian --epsilon 1 --delta 1e-6",
-        allow_abbrev=False,
-    )
-    gaussian.add_argument("--epsilon", type=number, required=True, help="privacy parameter, > 0")
-    gaussian.add_argument("--delta", type=number, required=True, help="privacy parameter, in (0, 1)")
+    gaussian = add_command(kinds, "gaussian", "Gaussian noise for a value of known L2 sensitivity", _GAUSSIAN)
+    _target(gaussian)
     gaussian.add_argument("--sensitivity", type=number, default=1.0, help="L2 sensitivity, > 0 (default 1)")
     gaussian.add_argument("--compositions", type=int, default=1, help="releases covered together (default 1)")
     gaussian.add_argument(
@@ -36,6 +88,28 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     add_output_options(gaussian)
     gaussian.set_defaults(run=run_gaussian)
+
+    count = add_command(kinds, "count", "a count, given what attackers can know", _COUNT)
+    _target(count)
+    count.add_argument("--records", type=whole, required=True, help="records that are counted")
+    count.add_argument("--known", type=whole, required=True, help="records that an attacker may know")
+    count.add_argument("--bias", type=bias, required=True, help="probability that an unknown record counts")
+    count.add_argument(
+        "--worst-case-epsilon",
+        type=number,
+        default=math.inf,
+        metavar="EPSILON",
+        help="also keep this plain guarantee, whatever the attacker knows (default: none)",
+    )
+    count.add_argument("--releases", type=int, default=1, help="how often the count is released (default 1)")
+    add_output_options(count)
+    count.set_defaults(run=run_count)
+
+    programme = add_command(kinds, "programme", "a whole programme of releases", _PROGRAMME)
+    programme.add_argument("mechanisms", nargs="+", metavar="MECHANISM", help="NAME:KEY=VALUE,... or FILE.toml")
+    _target(programme)
+    add_output_options(programme)
+    programme.set_defaults(run=run_programme)
 
 
 def run_gaussian(arguments: argparse.Namespace) -> int:
@@ -58,3 +132,108 @@ def run_gaussian(arguments: argparse.Namespace) -> int:
     )
     emit(arguments, {"sigma": sigma, **asked}, statement)
     return 0
+
+
+def run_count(arguments: argparse.Namespace) -> int:
+    """Calibrate the noise of a count."""
+    from dpcore import partial_knowledge
+
+    found = partial_knowledge.calibrate(
+        epsilon=arguments.epsilon,
+        delta=arguments.delta,
+        records=arguments.records,
+        known=arguments.known,
+        bias=arguments.bias,
+        worst_case_epsilon=arguments.worst_case_epsilon,
+        releases=arguments.releases,
+    )
+    facts: dict[str, Any] = {
+        "noise_scale": found.noise_scale,
+        "gaussian_sigma": found.gaussian_sigma,
+        "saving": found.saving,
+        "delta": found.delta,
+        "epsilon": found.epsilon,
+        "worst_case_epsilon": found.worst_case_epsilon,
+        "records": found.records,
+        "known": found.known,
+        "releases": found.releases,
+        "limited_by": found.limited_by,
+    }
+    if arguments.json or arguments.quiet:
+        emit(arguments, facts, found.statement)
+        return 0
+    shown = {
+        "noise_needed": found.noise_scale,
+        "plain_DP_needs": found.gaussian_sigma,
+        "saving": f"{100 * found.saving:.1f} %",
+        "decided_by": found.limited_by,
+    }
+    emit(arguments, shown, found.statement)
+    return 0
+
+
+def run_programme(arguments: argparse.Namespace) -> int:
+    """Calibrate one factor for the noise of many releases."""
+    from dpcore import accounting
+    from dpcore.cli import _mechanisms
+
+    rows = _mechanisms.parse(arguments.mechanisms)
+    for row in rows:
+        if row.name not in _NOISE_PARAMETER:
+            raise ValueError(f"{row.name} has no noise to scale; use {', '.join(_NOISE_PARAMETER)}")
+
+    def scaled(factor: float) -> list[_mechanisms.Row]:
+        out = []
+        for row in rows:
+            key, sign = _NOISE_PARAMETER[row.name]
+            out.append(row.with_parameter(key, row.parameters[key] * (factor if sign > 0 else 1 / factor)))
+        return out
+
+    def make(factor: float) -> accounting.PrivacyLoss:
+        return _mechanisms.loss(scaled(factor))
+
+    # From what each mechanism accepts: sigma and scale from 0.05 up, at most a million times the noise given.
+    smallest = [0.05 / row.parameters["sigma"] for row in rows if "sigma" in row.parameters]
+    found = accounting.calibrate(
+        make,
+        epsilon=arguments.epsilon,
+        delta=arguments.delta,
+        parameter_range=(max([1e-3, *smallest]), 1e5),
+        increasing=True,
+    )
+    together = sum(row.count for row in rows)
+    statement = (
+        f"With {found.parameter:.6g} times the noise given, the {together} releases together are "
+        f"({found.epsilon:g}, {found.delta:g})-differentially private; their delta is at most "
+        f"{found.delta_upper:.6g}. The questions may depend on earlier answers, as long as the "
+        "noise was fixed beforehand."
+    )
+    final = [{"mechanism": row.name, "count": row.count, **row.parameters} for row in scaled(found.parameter)]
+    if arguments.json:
+        print_json(
+            {
+                "factor": found.parameter,
+                "epsilon": found.epsilon,
+                "delta": found.delta,
+                "delta_upper": found.delta_upper,
+                "mechanisms": final,
+                "statement": statement,
+            }
+        )
+    elif arguments.quiet:
+        print(repr(found.parameter))
+    else:
+        print_table(
+            ("release", "times", "noise given", "noise needed"), _programme_rows(rows, scaled(found.parameter))
+        )
+        print()
+        print_text(statement)
+    return 0
+
+
+def _programme_rows(before: list[Any], after: list[Any]) -> list[tuple[str, int, str, str]]:
+    out = []
+    for old, new in zip(before, after, strict=True):
+        key, _ = _NOISE_PARAMETER[old.name]
+        out.append((old.name, old.count, f"{key} {old.parameters[key]:.6g}", f"{key} {new.parameters[key]:.6g}"))
+    return out

@@ -1,6 +1,6 @@
-"""Print what this installation of dpcore is: version, compiler, flags, folders for embedding.
+"""Print what this installation is: version, compiler, flags, folders.
 
-example:
+examples:
   dpcore info
   dpcore info --json
 """

@@ -534,9 +534,6 @@ def _kernel_density(work: _Run) -> Section:
             "0.1 and 0.5 (the paper's two values are in its figure only). Errors relative to the non-private "
             f"density, mean of {work.sizes.repeats_7} releases. The estimates with m = {samples} hardly differ: "
             f"for gamma = 0.1 the exact method would have needed {few} samples.",
-            "Against the sharp global bound K(0)/(n b) the sampled sensitivities gain little here: most pairs "
-            "have a record near a lattice point. The larger gap of the paper's figure needs a looser bound or "
-            "another kernel, neither of which it states.",
         ),
         (("figure-7", "Error of the released density against the privacy budget."),),
         [

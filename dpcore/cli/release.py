@@ -1,0 +1,425 @@
+r"""Release a count, a proportion or a mean from a CSV or Parquet file.
+
+Noise is drawn from the operating system's randomness. The release is written
+to a budget ledger, and is on the disk, before anything is printed; a release
+that would overspend the budget is refused with exit code 1.
+
+Without --known the release is differentially private: integer Laplace noise,
+or Gaussian noise with --delta. With --known and --bias the noise is what is
+needed against an attacker who knows only so many of the records, and the
+ledger is charged what holds whatever the attacker knows: --worst-case-epsilon.
+
+A condition compares columns with numbers or text, joined by and, or, not and
+parentheses: 'smoker == 1 and (age >= 65 or sex == "f")'. A cell that is not a
+number satisfies no comparison with a number; a cell never causes an error.
+
+The number of records is taken to be public for a proportion, a mean, and with
+--known. Values of a mean are cut off at --lower and --upper; a cell that is
+not a number counts as --lower. FILE may be example:hospital, invented data.
+
+examples:
+  dpcore release example:hospital --where "smoker == 1" --epsilon 0.5 \
+    --ledger hospital.ledger --budget-epsilon 4 --budget-delta 1e-5
+  dpcore release example:hospital --where "smoker == 1" --epsilon 0.2 \
+    --delta 1e-6 --known 5000 --bias 0.2:0.3 --worst-case-epsilon 1 \
+    --ledger hospital.ledger
+  dpcore release example:hospital --mean age --lower 0 --upper 120 \
+    --epsilon 0.5 --no-ledger
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from dpcore.cli._output import (
+    Refusal,
+    UsageError,
+    add_output_options,
+    bias,
+    emit,
+    number,
+    whole,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from dpcore.accounting import PrivacyLoss
+    from dpcore.ledger import Charge, Ledger
+
+SUMMARY = "release a count or mean from a file, with a budget ledger"
+# Means are computed in whole steps of (upper - lower) / 2**30, fewer where the sum would not fit in a double: no
+# rounding then depends on the data.
+_MOST_STEP_BITS = 30
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments."""
+    parser.add_argument("file", metavar="FILE", help="a .csv, .tsv or .parquet file, or example:hospital")
+    what = parser.add_mutually_exclusive_group()
+    what.add_argument("--count", action="store_true", help="how many records satisfy --where (the default)")
+    what.add_argument("--proportion", action="store_true", help="which share of the records satisfies --where")
+    what.add_argument("--mean", metavar="COLUMN", help="mean of a column, within --lower and --upper")
+    parser.add_argument("--where", metavar="CONDITION", help="which records to count (default: all)")
+    parser.add_argument("--lower", type=number, help="smallest value that enters a mean; chosen without the data")
+    parser.add_argument("--upper", type=number, help="largest value that enters a mean; chosen without the data")
+    parser.add_argument("--epsilon", type=number, required=True, help="privacy parameter, > 0")
+    parser.add_argument("--delta", type=number, help="privacy parameter, in (0, 1); chooses Gaussian noise")
+    parser.add_argument("--known", type=whole, help="records that an attacker may know: needs --bias, --delta")
+    parser.add_argument(
+        "--bias", type=bias, help="share of unknown records that count: 0.3, 0.2:0.4, 60@0.1,40@0.5"
+    )
+    parser.add_argument(
+        "--worst-case-epsilon", type=number, metavar="EPSILON", help="what holds whatever the attacker knows"
+    )
+    parser.add_argument("--level", type=number, default=0.95, help="level of the interval (default 0.95)")
+    parser.add_argument("--ledger", metavar="LEDGER", help="the budget ledger of this data")
+    parser.add_argument("--no-ledger", action="store_true", help="release without any record of what was spent")
+    parser.add_argument(
+        "--budget-epsilon", type=number, help="make the ledger, if it is not there, with this budget"
+    )
+    parser.add_argument("--budget-delta", type=number, help="delta of that budget (default 0)")
+    parser.add_argument("--label", help="name of the release in the ledger (default: made from the question)")
+    parser.add_argument("--timeout", type=number, default=10.0, help="seconds to wait for the ledger (default 10)")
+    add_output_options(parser)
+    parser.set_defaults(run=run)
+
+
+class _Plan(NamedTuple):
+    """A release that is ready to be charged; nothing in it depends on private data."""
+
+    mechanism: Any
+    epsilon: float
+    delta: float
+    noise_scale: float
+    facts: dict[str, Any]
+    statement: str
+    loss: PrivacyLoss | None
+    after: int | None = None
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Carry the command out."""
+    from dpcore import _table
+    from dpcore._predicate import Predicate
+
+    path = _table.locate(arguments.file)
+    _check(arguments)
+    chosen = None if arguments.where is None else Predicate(arguments.where)
+    wanted = [arguments.mean] if arguments.mean is not None else list(chosen.columns if chosen else ())
+    columns, records = _table.read_columns(path, wanted)
+    ledger = _open_ledger(arguments)
+    question = _question(arguments, path.name)
+    if arguments.mean is not None:
+        return _release_mean(arguments, columns[arguments.mean].numbers, records, ledger, question)
+    count = records if chosen is None else int(chosen(columns).sum())
+    plan = _plan_count(arguments, records, ledger, question)
+    _charge(arguments, ledger, plan, question)
+    released = count if plan.mechanism is None else int(plan.mechanism.release(count))
+    half_width = 0.0 if plan.mechanism is None else float(plan.mechanism.interval(arguments.level))
+    scale = 1.0 / records if arguments.proportion else 1.0
+    value: float = released if scale == 1.0 and not arguments.proportion else released * scale
+    if arguments.proportion:
+        plan = plan._replace(
+            statement=f"{plan.statement} The number of records, {records}, is taken to be public."
+        )
+    _show(arguments, value, half_width * scale, plan, ledger, question)
+    return 0
+
+
+def _check(arguments: argparse.Namespace) -> None:
+    """What the library cannot check, because it is about how options go together."""
+    if arguments.mean is not None:
+        if arguments.lower is None or arguments.upper is None:
+            raise UsageError("--mean needs --lower and --upper, chosen without looking at the data")
+        for name in ("where", "known"):
+            if getattr(arguments, name) is not None:
+                raise UsageError(f"--{name} cannot be used with --mean")
+    elif arguments.lower is not None or arguments.upper is not None:
+        raise UsageError("--lower and --upper need --mean")
+    if arguments.proportion and arguments.where is None:
+        raise UsageError("--proportion needs --where")
+    if (arguments.known is None) != (arguments.bias is None):
+        raise UsageError("--known and --bias must be given together")
+    if arguments.known is not None and arguments.delta is None:
+        raise UsageError("--known needs --delta")
+    if arguments.known is None and arguments.worst_case_epsilon is not None:
+        raise UsageError("--worst-case-epsilon needs --known and --bias")
+    if arguments.ledger is None and not arguments.no_ledger:
+        raise UsageError("--ledger FILE is needed to record what is spent (or --no-ledger to do without)")
+    if arguments.ledger is not None and arguments.no_ledger:
+        raise UsageError("--ledger and --no-ledger exclude each other")
+    if arguments.ledger is not None and arguments.known is not None and arguments.worst_case_epsilon is None:
+        raise UsageError(
+            "--worst-case-epsilon is needed with --known and --ledger: it is what the ledger is charged, because "
+            "only guarantees that hold whatever the attacker knows add up"
+        )
+    if arguments.budget_epsilon is None and arguments.budget_delta is not None:
+        raise UsageError("--budget-delta needs --budget-epsilon")
+    if arguments.budget_epsilon is not None and arguments.ledger is None:
+        raise UsageError("--budget-epsilon needs --ledger")
+
+
+def _question(arguments: argparse.Namespace, file: str) -> dict[str, Any]:
+    """The question in public facts; two releases with the same ones are of the same number."""
+    if arguments.mean is not None:
+        return {"file": file, "mean": arguments.mean, "lower": arguments.lower, "upper": arguments.upper}
+    return {"file": file, "count": " ".join((arguments.where or "all records").split())}
+
+
+# ---------------------------------------------------------------------- the ledger
+
+
+def _open_ledger(arguments: argparse.Namespace) -> Ledger | None:
+    from dpcore.ledger import Ledger, LedgerError
+
+    if arguments.ledger is None:
+        return None
+    try:
+        if arguments.budget_epsilon is not None:
+            budget = (arguments.budget_epsilon, arguments.budget_delta or 0.0)
+            if not os.path.exists(arguments.ledger):
+                return Ledger.create(
+                    arguments.ledger, epsilon=budget[0], delta=budget[1], timeout=arguments.timeout
+                )
+            ledger = Ledger(arguments.ledger, timeout=arguments.timeout)
+            if (ledger.epsilon, ledger.delta) != budget:
+                raise UsageError(
+                    f"ledger {arguments.ledger} has the budget epsilon {ledger.epsilon:g}, delta {ledger.delta:g}"
+                    ", and the budget of a ledger never changes"
+                )
+            return ledger
+        return Ledger(arguments.ledger, timeout=arguments.timeout)
+    except FileNotFoundError as error:
+        raise UsageError(f"{error}; --budget-epsilon makes one") from None
+    except LedgerError as error:
+        raise UsageError(str(error)) from None
+
+
+def _charge(arguments: argparse.Namespace, ledger: Ledger | None, plan: _Plan, question: dict[str, Any]) -> None:
+    """Take the release out of the budget; when this returns it is on the disk, and noise may be drawn."""
+    from dpcore.ledger import LedgerError, OverspentError
+
+    if ledger is None:
+        return
+    what = question.get("count") or f"mean of {question['mean']}"
+    details = {"question": question, "noise_scale": plan.noise_scale}
+    if arguments.known is not None:
+        details |= {"known": arguments.known, "partial_knowledge_epsilon": arguments.epsilon}
+    certified = ledger.composition == "certified" and plan.loss is not None
+    try:
+        ledger.charge(
+            epsilon=None if certified else plan.epsilon,
+            loss=plan.loss if certified else None,
+            delta=plan.delta,
+            label=arguments.label or what,
+            details=details,
+            after=plan.after,
+        )
+    except OverspentError as error:
+        raise Refusal(str(error)) from None
+    except LedgerError as error:
+        raise UsageError(str(error)) from None
+
+
+# ---------------------------------------------------------------------- counts
+
+
+def _plan_count(
+    arguments: argparse.Namespace, records: int, ledger: Ledger | None, question: dict[str, Any]
+) -> _Plan:
+    from dpcore import mechanisms
+
+    if arguments.known is not None:
+        return _plan_partial(arguments, records, ledger, question)
+    if arguments.delta is None:
+        discrete = mechanisms.DiscreteLaplace(epsilon=arguments.epsilon, sensitivity=1)
+        statement = (
+            f"The release is {arguments.epsilon:g}-differentially private: {_neighbours(arguments)} one "
+            f"record changes the probability of anything seen by a factor of at most e^{arguments.epsilon:g}. "
+            f"Integer Laplace noise of scale {discrete.scale:.6g} was added."
+        )
+        facts = {"noise": "discrete Laplace", "noise_scale": discrete.scale}
+        loss = discrete.privacy_loss()
+        return _Plan(discrete, arguments.epsilon, 0.0, discrete.scale, facts, statement, loss)
+    gaussian = _gaussian_count(arguments.epsilon, arguments.delta)
+    statement = (
+        f"The release is ({arguments.epsilon:g}, {arguments.delta:g})-differentially private for "
+        f"{_neighbours(arguments)} one record. Gaussian noise of deviation {gaussian.scale:.6g}, "
+        "rounded to whole numbers, was added."
+    )
+    facts = {"noise": "Gaussian", "noise_scale": gaussian.scale}
+    loss = gaussian.privacy_loss()
+    return _Plan(gaussian, arguments.epsilon, arguments.delta, gaussian.scale, facts, statement, loss)
+
+
+def _neighbours(arguments: argparse.Namespace) -> str:
+    """With which change of the data the guarantee is about; a proportion shows the number of records."""
+    return "replacing" if arguments.proportion else "adding, removing or replacing"
+
+
+def _gaussian_count(epsilon: float, delta: float) -> Any:
+    from dpcore import mechanisms
+
+    return mechanisms.Gaussian(epsilon=epsilon, delta=delta, sensitivity=1.0, grid=1.0, values_on_grid=True)
+
+
+def _plan_partial(
+    arguments: argparse.Namespace, records: int, ledger: Ledger | None, question: dict[str, Any]
+) -> _Plan:
+    import math
+
+    from dpcore import mechanisms, partial_knowledge
+
+    worst = arguments.worst_case_epsilon if arguments.worst_case_epsilon is not None else math.inf
+    charges = () if ledger is None else ledger.charges
+    earlier, others = _earlier(charges, question)
+    asked = {
+        "epsilon": arguments.epsilon,
+        "delta": arguments.delta,
+        "records": records,
+        "known": arguments.known,
+        "bias": arguments.bias,
+        "worst_case_epsilon": worst,
+    }
+    found = partial_knowledge.calibrate(**asked)
+    if earlier:
+        try:
+            found = partial_knowledge.calibrate(**asked, earlier_noise_scales=earlier)
+        except ValueError:
+            raise Refusal(
+                f"refused: this count was released {len(earlier)} time(s) before, and this leaves no room "
+                f"for another within epsilon {arguments.epsilon:g} and delta {arguments.delta:g}"
+            ) from None
+    mechanism, loss = None, None
+    if found.noise_scale > 0.0:
+        mechanism = mechanisms.Gaussian(sigma=found.noise_scale, sensitivity=1.0, grid=1.0, values_on_grid=True)
+        loss = mechanism.privacy_loss()
+    statement = found.statement
+    if others:
+        statement += (
+            f" This is about this count alone: {others} release(s) of other numbers are in the ledger, and all "
+            "together have only the guarantee of the ledger's total."
+        )
+    facts = {
+        "noise": "Gaussian" if mechanism is not None else "none needed",
+        "noise_scale": found.noise_scale,
+        "gaussian_sigma": found.gaussian_sigma,
+        "saving": found.saving,
+        "worst_case_epsilon": worst,
+        "records": records,
+        "known": arguments.known,
+        "unknown": records - arguments.known - 1,
+    }
+    # The plan rests on the earlier releases: it is void if there is another one before it is charged.
+    return _Plan(mechanism, worst, arguments.delta, found.noise_scale, facts, statement, loss, len(charges))
+
+
+def _earlier(charges: Sequence[Charge], question: dict[str, Any]) -> tuple[list[float], int]:
+    """Noise scales of earlier releases of this very count by normal noise, and how many others there were."""
+    same, others = [], 0
+    for charge in charges:
+        if charge.details.get("question") == question and "partial_knowledge_epsilon" in charge.details:
+            same.append(float(charge.details["noise_scale"]))
+        else:
+            others += 1
+    return same, others
+
+
+# ---------------------------------------------------------------------- means
+
+
+def _release_mean(
+    arguments: argparse.Namespace, values: Any, records: int, ledger: Ledger | None, question: dict[str, Any]
+) -> int:
+    import numpy as np
+
+    from dpcore import mechanisms
+
+    mechanisms.mean_sensitivity(  # checks lower and upper
+        lower=arguments.lower, upper=arguments.upper, records=records, neighbours="replace"
+    )
+    bits = max(1, min(_MOST_STEP_BITS, 52 - records.bit_length()))
+    steps = 2.0**bits
+    how: dict[str, Any] = {"sensitivity": steps, "grid": 1.0, "values_on_grid": True, "neighbours": "replace"}
+    mechanism: Any
+    if arguments.delta is None:
+        mechanism, noise, delta = mechanisms.Laplace(epsilon=arguments.epsilon, **how), "Laplace", 0.0
+    else:
+        delta = arguments.delta
+        mechanism, noise = mechanisms.Gaussian(epsilon=arguments.epsilon, delta=delta, **how), "Gaussian"
+    width = arguments.upper - arguments.lower
+    to_mean = width / steps / records
+    private = f"{arguments.epsilon:g}" if delta == 0.0 else f"({arguments.epsilon:g}, {delta:g})"
+    statement = (
+        f"The release is {private}-differentially private if one of the {records} records, a number taken to be "
+        f"public, is replaced. Values were cut off at {arguments.lower:g} and {arguments.upper:g}; {noise} noise "
+        f"of scale {mechanism.scale * to_mean:.6g} was added."
+    )
+    facts = {"noise": noise, "noise_scale": mechanism.scale * to_mean, "records": records}
+    plan = _Plan(
+        mechanism, arguments.epsilon, delta, mechanism.scale * to_mean, facts, statement, mechanism.privacy_loss()
+    )
+    # A whole number of steps a record, so that the sum is exact and one record changes it by `steps` at most.
+    with np.errstate(invalid="ignore", over="ignore"):
+        share = (np.clip(values, arguments.lower, arguments.upper) - arguments.lower) / width
+    whole_steps = np.rint(np.clip(np.nan_to_num(share, nan=0.0), 0.0, 1.0) * steps).astype(np.int64)
+    total = float(int(whole_steps.sum()))
+    _charge(arguments, ledger, plan, question)
+    released = float(mechanism.release(total))
+    value = arguments.lower + released * to_mean
+    half_width = (float(mechanism.interval(arguments.level)) + records / 2) * to_mean
+    _show(arguments, value, half_width, plan, ledger, question)
+    return 0
+
+
+# ---------------------------------------------------------------------- printing
+
+
+def _show(
+    arguments: argparse.Namespace,
+    value: float,
+    half_width: float,
+    plan: _Plan,
+    ledger: Ledger | None,
+    question: dict[str, Any],
+) -> None:
+    low, high = value - half_width, value + half_width
+    facts: dict[str, Any] = {
+        "value": value,
+        "lower": low,
+        "upper": high,
+        "level": arguments.level,
+        "epsilon": arguments.epsilon,
+        "delta": arguments.delta or 0.0,
+        **plan.facts,
+        "question": question,
+    }
+    spent = None
+    if ledger is not None:
+        from dpcore.ledger import LedgerError
+
+        try:
+            spent = ledger.spent
+            facts["ledger"] = spent.to_dict()
+        except (LedgerError, OSError):
+            pass  # the charge itself is durable; what others do to the file since then is not our answer's concern
+    if arguments.json or arguments.quiet:
+        emit(arguments, facts, plan.statement)
+        return
+    shown: dict[str, Any] = {
+        "released": value,
+        "interval": f"{low:.6g} to {high:.6g} holds the true value with probability {arguments.level:g}",
+        "noise": f"{plan.facts['noise']}, scale {plan.noise_scale:.6g}" if plan.mechanism else "none needed",
+    }
+    if "gaussian_sigma" in plan.facts:
+        saving = plan.facts["saving"]
+        shown["plain DP"] = f"scale {plan.facts['gaussian_sigma']:.6g}; saved {100 * saving:.1f} % of the noise"
+    if spent is not None:
+        shown["charged"] = f"epsilon {plan.epsilon:g}, delta {plan.delta:g}"
+        shown["budget left"] = f"epsilon {spent.epsilon_left:.6g}, delta {spent.delta_left:.6g}"
+    else:
+        shown["charged"] = "nothing: no ledger" if arguments.no_ledger else "yes"
+    emit(arguments, shown, plan.statement)

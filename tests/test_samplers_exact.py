@@ -239,6 +239,19 @@ def test_the_tables_hold_the_laws() -> None:
     assert total_variation(wrong, normal) > mp.mpf(2) ** -80
 
 
+@pytest.mark.parametrize("sigma", [0.001, 0.05, 0.3, 1.0, math.pi, 8.0])
+def test_the_tables_of_small_gaussians(sigma: float) -> None:
+    columns = _core.probe_gaussian_table(sigma)
+    s = mp.mpf(sigma)
+    reach = math.ceil(16 * sigma) + 1
+    weights = [
+        (2 if k else 1) * mp.exp(-((k / s) ** 2) / 2) if k <= reach else mp.mpf(0) for k in range(len(columns))
+    ]
+    assert total_variation(columns, weights) < mp.mpf(2) ** -200
+    beyond = mp.nsum(lambda k: 2 * mp.exp(-((k / s) ** 2) / 2), [reach + 1, reach + 60])
+    assert beyond < mp.mpf(2) ** -180
+
+
 def test_mass_beyond_the_tables() -> None:
     assert mp.exp(-128) < mp.mpf(2) ** -184
     assert mp.erfc(16 / mp.sqrt(2)) < mp.mpf(2) ** -184

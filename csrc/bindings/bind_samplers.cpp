@@ -152,6 +152,8 @@ void register_samplers(py::module_& module) {
     register_probe<dpcore::RoundedGaussian>(module, "gaussian");
     module.def("probe_exponential_table", [] { return table_columns(dpcore::BinTable::exponential()); });
     module.def("probe_half_normal_table", [] { return table_columns(dpcore::BinTable::half_normal()); });
+    module.def("probe_gaussian_table",
+               [](double sigma) { return table_columns(dpcore::TabledGaussianLaw(sigma).table()); });
     module.def("probe_exp_negative_fast", [](double y) { return dpcore::exp_negative_fast(y); });
     module.def("probe_exp_negative", [](double y) {
         const dpcore::Fixed256 p = dpcore::exp_negative(dpcore::from_double(y));

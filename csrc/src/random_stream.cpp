@@ -73,6 +73,7 @@ private:
             if (pid != held_pid_) state_->keyed = 0;
             refill();
             std::memcpy(held_, state_->words, sizeof held_);
+            wipe(state_->words, sizeof state_->words);
             held_left_ = kWords;
             held_pid_ = pid;
             state_->left = 0;

@@ -5,6 +5,7 @@
 #include <limits>
 #include <stdexcept>
 #include <type_traits>
+#include <vector>
 
 #include "dpcore/bulk.hpp"
 #include "dpcore/fast_exp.hpp"
@@ -425,6 +426,53 @@ Attempt DiscreteGaussianLaw::resolve(std::uint64_t first, std::uint64_t second, 
     return {signed_by(x.negative, k), x.uniform < either};
 }
 
+// ---- the discrete Gaussian of a small sigma
+
+namespace {
+
+// Weights 1, 2 r, 2 r^4, 2 r^9, ... with r = exp(-1/(2 sigma^2)), padded with zeros to a power of two. The ratio
+// of neighbours is a geometric sequence; truncation errors add up to less than 2^-220.
+std::vector<Fixed256> magnitudes(double sigma) {
+    const BinaryScale scale(sigma);
+    const Fixed256 inverse = Fixed256::integer(std::uint64_t{1} << scale.shift) / scale.mantissa;
+    const Fixed256 r = exp_negative(shift_right(inverse * inverse, 1));
+    const Fixed256 step = r * r;
+    const auto reach = static_cast<std::size_t>(std::ceil(16.0 * sigma)) + 1;
+    std::vector<Fixed256> weights{Fixed256::integer(1)};
+    Fixed256 ratio = r;
+    Fixed256 w = Fixed256::integer(2);
+    for (std::size_t k = 1; k <= reach; ++k) {
+        w = w * ratio;
+        ratio = ratio * step;
+        weights.push_back(w);
+    }
+    std::size_t size = 2;
+    while (size < weights.size()) size *= 2;
+    weights.resize(size);
+    return weights;
+}
+
+}  // namespace
+
+TabledGaussianLaw::TabledGaussianLaw(double sigma) : scale_(sigma), table_(magnitudes(sigma)) {
+    if (!(sigma <= kGreatestSigma)) throw std::invalid_argument("the table is for sigma <= 8");
+}
+
+template <class Block>
+[[gnu::always_inline]] inline void TabledGaussianLaw::block(Block& b) const {
+    choose_bins(table_, b);
+    for (std::size_t i = 0; i < b.stride; ++i) {
+        b.value[i] = signed_by(negative_of(b.words[i]), b.bin[i]);
+        b.accepted[i] = One::mask(true);
+    }
+}
+
+Attempt TabledGaussianLaw::resolve(std::uint64_t first, std::uint64_t, const Extension& more) const {
+    const std::uint64_t k = table_.choose_exactly(index_of(first) & (table_.size() - 1), compare_of(first),
+                                                  {more.bin[0], more.bin[1], more.bin[2]});
+    return {signed_by(negative_of(first), k), true};
+}
+
 // ---- blocks of attempts
 
 namespace {
@@ -507,23 +555,41 @@ typename Sampler<Law>::Probe Sampler<Law>::probe(std::uint64_t first, std::uint6
     return {{b.value[0], b.accepted[0] != 0}, b.undecided[0] != 0};
 }
 
+namespace {
+
+// Calls fill(law) with the law that suits a long fill: the sampler's own, or its table.
+template <class Law, class Fill>
+void with_bulk_law(const Law& law, std::size_t count, Fill fill) {
+    if constexpr (std::is_same_v<Law, DiscreteGaussianLaw>) {
+        if (count >= TabledGaussianLaw::kFrom && law.scale() <= TabledGaussianLaw::kGreatestSigma)
+            return fill(TabledGaussianLaw(law.scale()));
+    }
+    fill(law);
+}
+
+}  // namespace
+
 template <class Law>
 void Sampler<Law>::fill(const ChaChaKey& key, std::int64_t* out, std::size_t count, StopCheck stop,
                         unsigned threads) const {
-    for_chunks(count, kChunk, threads, stop, [&](std::size_t number, std::size_t begin, std::size_t end) {
-        KeyedStream stream(key, number);
-        draw_chunk(law_, stream, end - begin,
-                   [at = out + begin](std::size_t i, std::int64_t draw) { at[i] = draw; });
+    with_bulk_law(law_, count, [&](const auto& law) {
+        for_chunks(count, kChunk, threads, stop, [&](std::size_t number, std::size_t begin, std::size_t end) {
+            KeyedStream stream(key, number);
+            draw_chunk(law, stream, end - begin,
+                       [at = out + begin](std::size_t i, std::int64_t draw) { at[i] = draw; });
+        });
     });
 }
 
 template <class Law>
 void Sampler<Law>::fill_scaled(const ChaChaKey& key, double grid, double* out, std::size_t count, StopCheck stop,
                                unsigned threads) const {
-    for_chunks(count, kChunk, threads, stop, [&](std::size_t number, std::size_t begin, std::size_t end) {
-        KeyedStream stream(key, number);
-        draw_chunk(law_, stream, end - begin, [at = out + begin, grid](std::size_t i, std::int64_t draw) {
-            at[i] = static_cast<double>(draw) * grid;
+    with_bulk_law(law_, count, [&](const auto& law) {
+        for_chunks(count, kChunk, threads, stop, [&](std::size_t number, std::size_t begin, std::size_t end) {
+            KeyedStream stream(key, number);
+            draw_chunk(law, stream, end - begin, [at = out + begin, grid](std::size_t i, std::int64_t draw) {
+                at[i] = static_cast<double>(draw) * grid;
+            });
         });
     });
 }
@@ -536,18 +602,21 @@ std::int64_t Sampler<Law>::add(RandomSource& source, std::int64_t value) const {
 template <class Law>
 void Sampler<Law>::add(const ChaChaKey& key, const std::int64_t* values, std::int64_t* out, std::size_t count,
                        StopCheck stop, unsigned threads) const {
-    for_chunks(count, kChunk, threads, stop, [&](std::size_t number, std::size_t begin, std::size_t end) {
-        KeyedStream stream(key, number);
-        draw_chunk(law_, stream, end - begin,
-                   [from = values + begin, at = out + begin](std::size_t i, std::int64_t draw) {
-                       at[i] = saturating_add(from[i], draw);
-                   });
+    with_bulk_law(law_, count, [&](const auto& law) {
+        for_chunks(count, kChunk, threads, stop, [&](std::size_t number, std::size_t begin, std::size_t end) {
+            KeyedStream stream(key, number);
+            draw_chunk(law, stream, end - begin,
+                       [from = values + begin, at = out + begin](std::size_t i, std::int64_t draw) {
+                           at[i] = saturating_add(from[i], draw);
+                       });
+        });
     });
 }
 
 template class Sampler<GeometricLaw>;
 template class Sampler<DiscreteLaplaceLaw>;
 template class Sampler<DiscreteGaussianLaw>;
+template class Sampler<TabledGaussianLaw>;
 template class Sampler<RoundedLaplaceLaw>;
 template class Sampler<RoundedGaussianLaw>;
 

@@ -1,7 +1,7 @@
-// The stream under fork, threads and a kernel that refuses: getrandom is replaced by the one below.
+// The stream under fork, threads and a kernel that refuses: getrandom and madvise are replaced by those below.
 #include "dpcore/random_stream.hpp"
 
-#include <dlfcn.h>
+#include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -9,6 +9,7 @@
 
 #include <atomic>
 #include <cerrno>
+#include <csignal>
 #include <set>
 #include <thread>
 #include <vector>
@@ -20,6 +21,7 @@ std::atomic<int> refusals{0};    // calls that fail with ENOSYS
 std::atomic<int> interrupts{0};  // calls that fail with EINTR first
 std::atomic<int> calls{0};
 std::atomic<bool> short_reads{false};
+std::atomic<bool> old_kernel{false};  // one that cannot wipe pages in a child
 }  // namespace
 
 extern "C" ssize_t getrandom(void* out, size_t bytes, unsigned flags) {
@@ -36,6 +38,14 @@ extern "C" ssize_t getrandom(void* out, size_t bytes, unsigned flags) {
     }
     if (short_reads && bytes > 5) bytes = 5;
     return syscall(SYS_getrandom, out, bytes, flags);
+}
+
+extern "C" int madvise(void* address, size_t bytes, int advice) noexcept {
+    if (old_kernel && advice == MADV_WIPEONFORK) {
+        errno = EINVAL;
+        return -1;
+    }
+    return static_cast<int>(syscall(SYS_madvise, address, bytes, advice));
 }
 
 using dpcore::RandomSource;
@@ -121,6 +131,26 @@ TEST(children_repeat_nothing) {
     const auto own = draw(2000);
     seen.insert(own.begin(), own.end());
     CHECK(seen.size() == total + raw.size() + own.size());
+}
+
+TEST(children_repeat_nothing_on_a_kernel_that_cannot_wipe) {
+    std::thread([] {
+        old_kernel = true;
+        draw(3);
+        old_kernel = false;
+        std::set<std::uint64_t> seen;
+        for (int i = 0; i < 2; ++i) {
+            const auto words = draw_in_child(700, [] { return fork(); });
+            CHECK(words.size() == 700);
+            seen.insert(words.begin(), words.end());
+        }
+        const auto raw =
+            draw_in_child(700, [] { return static_cast<pid_t>(syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0)); });
+        seen.insert(raw.begin(), raw.end());
+        const auto own = draw(2000);
+        seen.insert(own.begin(), own.end());
+        CHECK(seen.size() == 3 * 700 + 2000);
+    }).join();
 }
 
 TEST(a_child_whose_kernel_refuses_gives_nothing) {

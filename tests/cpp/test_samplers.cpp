@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <limits>
+#include <type_traits>
 #include <vector>
 
 #include "check.hpp"
@@ -51,7 +52,12 @@ void check_bulk(double scale) {
         sampler.fill(key, out.data(), count);
         CHECK(out.back() == 77);
         out.pop_back();
-        CHECK(out == one_by_one(sampler, key, count));
+        bool tabled = false;
+        if constexpr (std::is_same_v<S, DiscreteGaussian>) {
+            tabled = count >= TabledGaussianLaw::kFrom && scale <= TabledGaussianLaw::kGreatestSigma;
+            if (tabled) CHECK(out == one_by_one(TabledGaussian(scale), key, count));
+        }
+        if (!tabled) CHECK(out == one_by_one(sampler, key, count));
         std::vector<double> scaled(count);
         sampler.fill_scaled(key, 0.5, scaled.data(), count);
         std::vector<std::int64_t> added(count, 1000);
@@ -72,6 +78,22 @@ TEST(bulk_draws_equal_single_attempts) {
         check_bulk<Geometric>(scale);
         check_bulk<RoundedLaplace>(scale);
         check_bulk<RoundedGaussian>(scale);
+    }
+}
+
+TEST(tables_of_small_scales) {
+    CHECK_THROWS(std::invalid_argument, TabledGaussianLaw(8.5));
+    // An undecided choice of magnitude follows the further bits of the threshold.
+    const TabledGaussianLaw law(1.0);
+    for (std::uint64_t index = 0; index < law.table().size(); ++index) {
+        const BinTable::Column c = law.table().column(index);
+        if (c.alias == index) continue;
+        const std::uint64_t first = index | (c.threshold << 38);
+        CHECK(TabledGaussian(1.0).probe(first, 0).undecided);
+        Extension more{};
+        CHECK(law.resolve(first, 0, more).value == static_cast<std::int64_t>(index) || c.further[0] == 0);
+        for (auto& w : more.bin) w = ~std::uint64_t{0};
+        CHECK(law.resolve(first, 0, more).value == static_cast<std::int64_t>(c.alias));
     }
 }
 

@@ -14,7 +14,8 @@
 //              discrete Gaussian        k = floor(sigma z) + 1 for the *unaccepted* z; with p0 = 1/(1 + 2 sigma
 //              H),
 //                                       H = (sum of bin weights)/64: 0 when U < p0, +-k when
-//                                       U < p0 + (1 - p0) exp(-k^2/(2 sigma^2) + i^2/8192)
+//                                       U < p0 + (1 - p0) exp(-k^2/(2 sigma^2) + i^2/8192);
+//                                       long fills of sigma <= 8: a table of its magnitudes, no rejection
 //            The scale is an integer times a power of two, so scale * (i + f) is an exact integer product. When
 //            the bits drawn so far do not decide the bin, the integer or the comparison with U (probability about
 //            2^-25, and scale * 2^-68 for the integer), the same f, U and bin threshold are extended to 256 bits
@@ -136,6 +137,24 @@ private:
     double zero_;     // p0
 };
 
+// The discrete Gaussian of a small sigma as one table of magnitudes, weights 1 and 2 exp(-k^2/(2 sigma^2)): every
+// attempt is accepted. Long fills use it by themselves; building it would be too slow for one draw.
+class TabledGaussianLaw {
+public:
+    static constexpr double kGreatestSigma = 8.0;               // at most 16 * 8 + 2 magnitudes
+    static constexpr std::size_t kFrom = std::size_t{1} << 13;  // draws from which it pays
+    explicit TabledGaussianLaw(double sigma);
+    template <class Block>
+    void block(Block& attempts) const;
+    Attempt resolve(std::uint64_t first, std::uint64_t second, const Extension& more) const;
+    double scale() const { return scale_; }
+    const BinTable& table() const { return table_; }
+
+private:
+    double scale_;
+    BinTable table_;
+};
+
 // Draws from a law. Construction is cheap (the tables are shared); a sampler may be used by many threads at once.
 template <class Law>
 class Sampler {
@@ -179,12 +198,14 @@ private:
 using Geometric = Sampler<GeometricLaw>;
 using DiscreteLaplace = Sampler<DiscreteLaplaceLaw>;
 using DiscreteGaussian = Sampler<DiscreteGaussianLaw>;
+using TabledGaussian = Sampler<TabledGaussianLaw>;
 using RoundedLaplace = Sampler<RoundedLaplaceLaw>;    // of scale/grid
 using RoundedGaussian = Sampler<RoundedGaussianLaw>;  // of sigma/grid
 
 extern template class Sampler<GeometricLaw>;
 extern template class Sampler<DiscreteLaplaceLaw>;
 extern template class Sampler<DiscreteGaussianLaw>;
+extern template class Sampler<TabledGaussianLaw>;
 extern template class Sampler<RoundedLaplaceLaw>;
 extern template class Sampler<RoundedGaussianLaw>;
 

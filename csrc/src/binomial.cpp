@@ -59,6 +59,10 @@ Scaled value_at(std::int64_t trials, double probability, std::int64_t k) {
 // The exponent that puts x into [1, 2).
 std::int64_t exponent_of(const Scaled& x) { return x.exponent + std::ilogb(x.mantissa.hi); }
 
+double variance(std::int64_t trials, double probability) {
+    return static_cast<double>(trials) * probability * (1.0 - probability);
+}
+
 bool is_point_mass(std::int64_t trials, double probability) {
     return trials == 0 || probability == 0.0 || probability == 1.0;
 }
@@ -113,6 +117,27 @@ DoubleDouble binomial_log_pmf(std::int64_t trials, double probability, std::int6
     return (whole.error - parts.error) + half_log - (successes + failures);
 }
 
+namespace {
+
+double cumulative(std::int64_t trials, double probability, std::int64_t k, bool upper, StopCheck stop) {
+    check(trials, probability);
+    const std::int64_t mode = binomial_mode(trials, probability);
+    if (is_point_mass(trials, probability)) return (k >= mode) == upper ? 0.0 : 1.0;
+    return detail::cumulative(
+        two_sided(trials, probability), mode, k, upper,
+        [&](std::int64_t at) { return value_at(trials, probability, at); }, stop);
+}
+
+}  // namespace
+
+double binomial_cdf(std::int64_t trials, double probability, std::int64_t k, StopCheck stop) {
+    return cumulative(trials, probability, k, false, stop);
+}
+
+double binomial_sf(std::int64_t trials, double probability, std::int64_t k, StopCheck stop) {
+    return cumulative(trials, probability, k, true, stop);
+}
+
 PmfWindow binomial_window(std::int64_t trials, double probability, std::int64_t low, std::int64_t high,
                           double depth, StopCheck stop) {
     check(trials, probability);
@@ -131,7 +156,8 @@ PmfWindow binomial_window(std::int64_t trials, double probability, std::int64_t 
     const Scaled value = value_at(trials, probability, peak);
     const std::int64_t exponent = exponent_of(value);
     const double least = to_double(value, exponent) * std::exp(-depth);
-    return detail::window(two_sided(trials, probability), peak, value, {low, high, least, 0.0, exponent}, stop);
+    return detail::window(two_sided(trials, probability), peak, value,
+                          {low, high, least, 0.0, exponent, variance(trials, probability)}, stop);
 }
 
 PmfWindow binomial_tail_window(std::int64_t trials, double probability, double tail, StopCheck stop) {
@@ -140,15 +166,16 @@ PmfWindow binomial_tail_window(std::int64_t trials, double probability, double t
     const std::int64_t mode = binomial_mode(trials, probability);
     if (is_point_mass(trials, probability)) return point_mass(mode);
     return detail::window(two_sided(trials, probability), mode, value_at(trials, probability, mode),
-                          {0, trials, 0.0, tail, 0}, stop);
+                          {0, trials, 0.0, tail, 0, variance(trials, probability)}, stop);
 }
 
 PmfWindow binomial_visible_window(std::int64_t trials, double probability, StopCheck stop) {
     check(trials, probability);
     const std::int64_t mode = binomial_mode(trials, probability);
     if (is_point_mass(trials, probability)) return point_mass(mode);
-    return detail::window(two_sided(trials, probability), mode, value_at(trials, probability, mode),
-                          {0, trials, std::numeric_limits<double>::denorm_min(), 0.0, 0}, stop);
+    return detail::window(
+        two_sided(trials, probability), mode, value_at(trials, probability, mode),
+        {0, trials, std::numeric_limits<double>::denorm_min(), 0.0, 0, variance(trials, probability)}, stop);
 }
 
 void binomial_fill(std::int64_t trials, double probability, std::int64_t first, std::int64_t count, double* out,

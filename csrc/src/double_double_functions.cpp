@@ -46,6 +46,13 @@ Scaled exp_scaled(DoubleDouble x) {
     return {y + 1.0, static_cast<std::int64_t>(k)};
 }
 
+Scaled normalised(const Scaled& x) {
+    const double magnitude = std::fabs(x.mantissa.hi);
+    if ((magnitude >= 0x1p-100 && magnitude <= 0x1p100) || magnitude == 0.0) return x;
+    const int by = std::ilogb(magnitude);
+    return {{std::ldexp(x.mantissa.hi, -by), std::ldexp(x.mantissa.lo, -by)}, x.exponent + by};
+}
+
 double to_double(const Scaled& x, std::int64_t scale) {
     const std::int64_t shift = std::clamp<std::int64_t>(x.exponent - scale, -5000, 5000);
     return std::ldexp(x.mantissa.hi + x.mantissa.lo, static_cast<int>(shift));

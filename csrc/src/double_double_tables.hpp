@@ -208,7 +208,7 @@ constexpr DoubleDouble kLogGrid[47] = {
     {0x1.686c81e9b14afp-2, -0x1.ddea0f7f58e3dp-57}};
 
 // 1 / (2j + 1), j = 0, 1, ...
-constexpr DoubleDouble kOdd[12] = {
+constexpr DoubleDouble kOdd[17] = {
     {0x1.0000000000000p+0, 0x0.0p+0},
     {0x1.5555555555555p-2, 0x1.5555555555555p-56},
     {0x1.999999999999ap-3, -0x1.999999999999ap-57},
@@ -220,7 +220,12 @@ constexpr DoubleDouble kOdd[12] = {
     {0x1.e1e1e1e1e1e1ep-5, 0x1.e1e1e1e1e1e1ep-61},
     {0x1.af286bca1af28p-5, 0x1.af286bca1af28p-59},
     {0x1.8618618618618p-5, 0x1.8618618618618p-59},
-    {0x1.642c8590b2164p-5, 0x1.642c8590b2164p-60}};
+    {0x1.642c8590b2164p-5, 0x1.642c8590b2164p-60},
+    {0x1.47ae147ae147bp-5, -0x1.eb851eb851eb8p-61},
+    {0x1.2f684bda12f68p-5, 0x1.2f684bda12f68p-59},
+    {0x1.1a7b9611a7b96p-5, 0x1.1a7b9611a7b96p-61},
+    {0x1.0842108421084p-5, 0x1.0842108421084p-60},
+    {0x1.f07c1f07c1f08p-6, -0x1.f07c1f07c1f08p-61}};
 
 // 1 / n!, n = 0, 1, ...
 constexpr DoubleDouble kInverseFactorial[16] = {

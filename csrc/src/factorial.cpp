@@ -36,21 +36,37 @@ DoubleDouble log_factorial(std::int64_t n) {
     return two_sum(x, 0.5) * (ln - 1.0) + 0.5 + tables::kHalfLnTwoPi + stirling_error(n);
 }
 
-DoubleDouble deviance(std::int64_t x, DoubleDouble mean) {
-    if (x == 0) return mean;
-    const auto value = static_cast<double>(x);
-    const DoubleDouble difference = value - mean;
-    const DoubleDouble sum = value + mean;
-    if (std::fabs(difference.hi) > kSeriesRatio * sum.hi)
-        return log(DoubleDouble(value) / mean) * value - difference;
+namespace {
+
+// ln(x / y) where the quotient itself may overflow.
+DoubleDouble log_ratio(DoubleDouble x, DoubleDouble y) {
+    const int ex = std::ilogb(x.hi);
+    const int ey = std::ilogb(y.hi);
+    if (ex - ey < 400 && ey - ex < 400) return log(x / y);
+    const DoubleDouble mx = {std::ldexp(x.hi, -ex), std::ldexp(x.lo, -ex)};
+    const DoubleDouble my = {std::ldexp(y.hi, -ey), std::ldexp(y.lo, -ey)};
+    return log(mx / my) + tables::kLn2 * static_cast<double>(ex - ey);
+}
+
+}  // namespace
+
+DoubleDouble deviance(DoubleDouble x, DoubleDouble mean, DoubleDouble difference) {
+    if (x.hi == 0.0) return mean;
+    const DoubleDouble sum = x + mean;
+    if (std::fabs(difference.hi) > kSeriesRatio * sum.hi) return log_ratio(x, mean) * x - difference;
     const DoubleDouble v = difference / sum;
     const DoubleDouble z = v * v;
     // sum_{j>=1} v^(2j) / (2j + 1): as many terms as 2^-107 of the first needs, at most 16 (z <= 0.01).
     DoubleDouble series;
     int terms = 1;
     for (double power = z.hi; power > 0x1p-107 && terms < 16; power *= z.hi) ++terms;
-    for (int j = terms; j >= 1; --j) series = (series + DoubleDouble(1.0) / DoubleDouble(2.0 * j + 1.0)) * z;
-    return difference * v + v * series * (2.0 * value);
+    for (int j = terms; j >= 1; --j) series = (series + tables::kOdd[j]) * z;
+    return difference * v + v * series * (x * 2.0);
+}
+
+DoubleDouble deviance(std::int64_t x, DoubleDouble mean) {
+    const auto value = static_cast<double>(x);
+    return deviance(DoubleDouble(value), mean, value - mean);
 }
 
 void StirlingSum::add(std::int64_t n) {

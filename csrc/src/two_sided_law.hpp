@@ -4,8 +4,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
+#include <cstdint>
 #include <limits>
 #include <stdexcept>
+#include <vector>
 
 #include "dpcore/interrupt.hpp"
 #include "dpcore/pmf_window.hpp"
@@ -41,28 +44,30 @@ double beyond_upper(const RatioLaw<F>& law, double k, double value) {
 template <int F>
 void walk_out(const RatioLaw<F>& law, double k, const Scaled& start, double most, double least, double tail,
               std::int64_t scale, std::vector<double>& out, StopCheck stop) {
-    constexpr int kBlock = RatioWalk<F>::kBlock;
+    constexpr std::int64_t kChunk = RatioWalk<F>::kChunk;
     RatioWalk<F> walk(law, k, start);
-    double block[kBlock];
     std::int64_t until_poll = kPollEvery;
+    std::size_t size = out.size();
     for (;;) {
         const double at = walk.k();
-        if (at > most) return;
-        const int count = walk.next(block, scale);
-        if (count == 0) return;
-        for (int i = 0; i < count; ++i) {
-            if (at + i > most || !(block[i] >= least)) return;
-            out.push_back(block[i]);
-        }
-        // Only worth a look now and then: at the end of a block, after the value alone says that it may be.
-        if (tail > 0.0 && block[count - 1] <= tail &&
-            beyond_upper(law, at + (count - 1), block[count - 1]) <= tail)
-            return;
+        if (at > most) break;
+        if (out.size() < size + kChunk) out.resize(size + 8 * kChunk);
+        const int written = walk.next(out.data() + size, scale);
+        const auto room = static_cast<std::int64_t>(std::min<double>(most - at + 1.0, written));
+        std::int64_t count = room;
+        while (count > 0 && !(out[size + static_cast<std::size_t>(count) - 1] >= least)) --count;
+        size += static_cast<std::size_t>(count);
+        if (count == 0 || count < written) break;
+        const double end = out[size - 1];
+        // Only worth a look when the value alone says that it may be.
+        if (tail > 0.0 && end <= tail && beyond_upper(law, at + static_cast<double>(count - 1), end) <= tail)
+            break;
         if ((until_poll -= count) < 0) {
             until_poll = kPollEvery;
             stop();
         }
     }
+    out.resize(size);
 }
 
 // Drops points from the end of `side` while everything beyond the end, `beyond` included, stays at most `tail`;
@@ -83,7 +88,16 @@ struct WindowRule {
     double least;  // smallest value kept, in units of 2^exponent
     double tail;   // 0, or the mass that may be left out on each side, in the same units
     std::int64_t exponent;
+    double variance;  // of the law or larger; only the memory reserved depends on it
 };
+
+// About how many points one side of the window has: by Bernstein's inequality the log pmf has fallen by `depth`
+// after t points where t^2 = 2 depth (variance + t/3), or where the ratio at the peak alone does it.
+inline std::size_t side_hint(double depth, double variance, double ratio, double room) {
+    double points = depth / 3.0 + std::sqrt(depth * depth / 9.0 + 2.0 * depth * variance);
+    if (ratio < 1.0) points = std::min(points, depth / -std::log(ratio));
+    return static_cast<std::size_t>(std::min(points, room)) + 300;
+}
 
 template <int F>
 PmfWindow window(const TwoSidedLaw<F>& law, std::int64_t peak, const Scaled& peak_value, const WindowRule& rule,
@@ -93,33 +107,82 @@ PmfWindow window(const TwoSidedLaw<F>& law, std::int64_t peak, const Scaled& pea
     const auto reflect = [&](std::int64_t k) { return static_cast<double>(law.reflect - k); };
     // Walk to a thousandth of the tail asked, then come back: the window is then as short as its bound allows.
     const double walk_tail = rule.tail * 0x1p-10;
+    const double top = to_double(peak_value, rule.exponent);
+    const double depth =
+        std::log(top) - std::log(std::max({walk_tail, rule.least, std::numeric_limits<double>::min()}));
+
     std::vector<double> left;
+    const auto center = static_cast<double>(peak);
+    left.reserve(
+        side_hint(depth, rule.variance, law.down.ratio(reflect(peak)), static_cast<double>(peak - rule.low)));
     walk_out(law.down, reflect(peak), peak_value, reflect(rule.low), rule.least, walk_tail, rule.exponent, left,
              stop);
-    walk_out(law.up, static_cast<double>(peak), peak_value, static_cast<double>(rule.high), rule.least, walk_tail,
-             rule.exponent, out.value, stop);
-    if (left.empty() || out.value.empty()) throw std::logic_error("a window must hold its peak");
-    const auto left_end = [&] { return reflect(peak) + static_cast<double>(left.size() - 1); };
-    const auto right_end = [&] { return static_cast<double>(peak) + static_cast<double>(out.value.size() - 1); };
-    out.below_upper = beyond_upper(law.down, left_end(), left.back());
-    out.above_upper = beyond_upper(law.up, right_end(), out.value.back());
-    if (rule.tail > 0.0) {
-        // The peak may lie in what is trimmed when tail is near 1; one side at a time keeps at least one point.
-        out.below_upper = trim(left, out.below_upper, rule.tail, 1);
-        out.above_upper = trim(out.value, out.above_upper, rule.tail, 1);
-    }
+    if (left.empty()) throw std::logic_error("a window must hold its peak");
+    const auto end_of = [](double from, std::size_t size) { return from + static_cast<double>(size - 1); };
+    out.below_upper = beyond_upper(law.down, end_of(reflect(peak), left.size()), left.back());
+    if (rule.tail > 0.0) out.below_upper = trim(left, out.below_upper, rule.tail, 1);
+
     const std::size_t below_peak = left.size() - 1;
     out.first = peak - static_cast<std::int64_t>(below_peak);
-    out.value.insert(out.value.begin(), left.rbegin(), left.rend() - 1);
+    out.value.reserve(
+        below_peak + side_hint(depth, rule.variance, law.up.ratio(center), static_cast<double>(rule.high - peak)));
+    out.value.assign(left.rbegin(), left.rend() - 1);
+    walk_out(law.up, center, peak_value, static_cast<double>(rule.high), rule.least, walk_tail, rule.exponent,
+             out.value, stop);
+    out.above_upper = beyond_upper(law.up, end_of(center, out.value.size() - below_peak), out.value.back());
+    if (rule.tail > 0.0) out.above_upper = trim(out.value, out.above_upper, rule.tail, below_peak + 1);
     return out;
+}
+
+// The sum of value(k), value(k+1), ... to the end of the support, from `start` = value(k), until what is left is
+// below 2^-60 of it. The 32 values of a chunk are added in pairs (5 roundings), chunks in double-double.
+template <int F>
+Scaled sum_outward(const RatioLaw<F>& law, double k, const Scaled& start, StopCheck stop) {
+    constexpr int kChunk = RatioWalk<F>::kChunk;
+    RatioWalk<F> walk(law, k, start);
+    const std::int64_t scale = start.exponent;
+    double block[kChunk];
+    DoubleDouble sum;
+    std::int64_t until_poll = kPollEvery;
+    for (;;) {
+        const double at = walk.k();
+        const int written = walk.next(block, scale);
+        if (written == 0) break;
+        const double last = block[written - 1];
+        for (int width = written / 2; width > 0; width /= 2)
+            for (int i = 0; i < width; ++i) block[i] = block[2 * i] + block[2 * i + 1];
+        sum = sum + block[0];
+        if (beyond_upper(law, at + (written - 1), last) <= 0x1p-60 * sum.hi) break;
+        if ((until_poll -= written) < 0) {
+            until_poll = kPollEvery;
+            stop();
+        }
+    }
+    return {sum, scale};
+}
+
+// Pr[X <= k] (upper = false) or Pr[X > k] for any k, each added up from its small end; where the sum on the side
+// away from the mode is at most 1/2, the other is its complement. `value_at` gives Scaled values.
+template <int F, class ValueAt>
+double cumulative(const TwoSidedLaw<F>& law, std::int64_t mode, std::int64_t k, bool upper, ValueAt value_at,
+                  StopCheck stop) {
+    if (k < law.lowest) return upper ? 1.0 : 0.0;
+    if (k >= law.highest) return upper ? 0.0 : 1.0;
+    const auto side = [&](bool above) {
+        return above ? to_double(sum_outward(law.up, static_cast<double>(k + 1), value_at(k + 1), stop))
+                     : to_double(sum_outward(law.down, static_cast<double>(law.reflect - k), value_at(k), stop));
+    };
+    const bool small_is_above = k >= mode;
+    const double small = side(small_is_above);
+    if (small_is_above == upper) return std::min(small, 1.0);
+    return small <= 0.5 ? 1.0 - small : std::min(side(upper), 1.0);
 }
 
 // Values of first .. first + count - 1 as doubles; 0 where they are below the smallest one. `peak` in that range.
 template <int F>
 void fill(const TwoSidedLaw<F>& law, std::int64_t peak, const Scaled& peak_value, std::int64_t first,
           std::int64_t count, double* out, StopCheck stop) {
-    constexpr int kBlock = RatioWalk<F>::kBlock;
-    double block[kBlock];
+    double block[RatioWalk<F>::kChunk];
     const auto run = [&](const RatioLaw<F>& side, double k, std::int64_t points, auto&& put, auto&& clear) {
         RatioWalk<F> walk(side, k, peak_value);
         std::int64_t done = 0;

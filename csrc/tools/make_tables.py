@@ -58,7 +58,7 @@ def main() -> None:
     )
     print(table("kStirlingSeries", coefficients, "B(2j) / (2j (2j - 1)), j = 1, 2, ..."))
     print(table("kLogGrid", [mp.log(mp.mpf(i) / 64) for i in range(45, 92)], "ln(i / 64), i = 45 .. 91"))
-    print(table("kOdd", [mp.mpf(1) / (2 * j + 1) for j in range(0, 12)], "1 / (2j + 1), j = 0, 1, ..."))
+    print(table("kOdd", [mp.mpf(1) / (2 * j + 1) for j in range(0, 17)], "1 / (2j + 1), j = 0, 1, ..."))
     print(table("kInverseFactorial", [1 / mp.factorial(n) for n in range(0, 16)], "1 / n!, n = 0, 1, ..."))
     print("}  // namespace dpcore::tables")
 

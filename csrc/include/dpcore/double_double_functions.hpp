@@ -24,6 +24,9 @@ struct Scaled {
     std::int64_t exponent = 0;
 };
 
+// The same number with a mantissa in [2^-100, 2^100]; most calls change nothing.
+Scaled normalised(const Scaled& x);
+
 // e^x with mantissa in [1/2, 2).
 Scaled exp_scaled(DoubleDouble x);
 

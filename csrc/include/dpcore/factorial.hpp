@@ -29,6 +29,9 @@ DoubleDouble stirling_error(std::int64_t n);
 // x ln(x/mean) + mean - x >= 0; mean at x = 0.
 DoubleDouble deviance(std::int64_t x, DoubleDouble mean);
 
+// The same for any x >= 0 where difference = x - mean is known to more digits than x and mean tell.
+DoubleDouble deviance(DoubleDouble x, DoubleDouble mean, DoubleDouble difference);
+
 // The sum of stirling_error over n, and the product of 2 pi n, over some counts; a count of 0 has neither
 // (0! = 1 is its own Stirling formula). Binomial coefficients and 2x2 tables are differences of two such sums:
 // ln n! = n ln n - n + error + (1/2) ln(product).

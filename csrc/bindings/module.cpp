@@ -3,8 +3,13 @@
 
 namespace py = pybind11;
 
+void register_bernoulli(py::module_& module);
+void register_binomial(py::module_& module);
 void register_build_info(py::module_& module);
+void register_excluded_mass(py::module_& module);
+void register_factorial(py::module_& module);
 void register_gaussian(py::module_& module);
+void register_hypergeometric(py::module_& module);
 void register_normal(py::module_& module);
 void register_confidence(py::module_& module);
 void register_samplers(py::module_& module);
@@ -15,6 +20,11 @@ void register_selection(py::module_& module);
 PYBIND11_MODULE(_core, module) {
     module.doc() = "Kernels of dpcore. Private: use the functions of the dpcore package.";
     register_build_info(module);
+    register_bernoulli(module);
+    register_binomial(module);
+    register_excluded_mass(module);
+    register_factorial(module);
+    register_hypergeometric(module);
     register_gaussian(module);
     register_normal(module);
     register_confidence(module);

@@ -19,9 +19,16 @@ DoubleDouble times_power(DoubleDouble x, int exponent) {
     return {std::ldexp(x.hi, exponent), std::ldexp(x.lo, exponent)};
 }
 
-// D(x, mean) with a common power of two taken out (D is homogeneous), so that tiny arguments keep their digits.
+// D(x, mean) with powers of two taken out, so that tiny arguments and tiny differences keep their digits: D is
+// homogeneous, and for |difference| < 2^-200 mean it is difference^2 / (x + mean) up to 2^-200 of itself.
 Scaled scaled_deviance(DoubleDouble x, DoubleDouble mean, DoubleDouble difference) {
     const int by = std::ilogb(std::max(x.hi, mean.hi));
+    if (difference.hi == 0.0) return {0.0, 0};
+    const int small = std::ilogb(difference.hi);
+    if (small < by - 200) {
+        const DoubleDouble unit = times_power(difference, -small);
+        return {unit * unit / times_power(x + mean, -by), 2 * static_cast<std::int64_t>(small) - by};
+    }
     if (by > -200) return {deviance(x, mean, difference), 0};
     return {deviance(times_power(x, -by), times_power(mean, -by), times_power(difference, -by)), by};
 }

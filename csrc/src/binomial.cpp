@@ -179,7 +179,7 @@ PmfWindow binomial_visible_window(std::int64_t trials, double probability, StopC
 }
 
 void binomial_fill(std::int64_t trials, double probability, std::int64_t first, std::int64_t count, double* out,
-                   StopCheck stop) {
+                   bool is_zero, StopCheck stop) {
     check(trials, probability);
     if (first < 0 || count < 0 || first > trials + 1 - count)
         throw std::invalid_argument("the range must lie in 0 .. trials");
@@ -192,7 +192,7 @@ void binomial_fill(std::int64_t trials, double probability, std::int64_t first, 
     }
     const std::int64_t peak = std::clamp(mode, first, first + count - 1);
     detail::fill(two_sided(trials, probability), peak, value_at(trials, probability, peak), first, count, out,
-                 stop);
+                 is_zero, stop);
 }
 
 }  // namespace dpcore

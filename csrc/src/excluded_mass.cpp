@@ -13,11 +13,12 @@ namespace dpcore {
 
 namespace {
 
-// Whether the losses never rise before some place and never fall after it.
+// Whether the losses fall before some place and rise after it. Equal neighbours are left to the sort, so that ties
+// are left out in the same order on both ways.
 bool is_valley(const double* losses, std::size_t count) {
     std::size_t i = 1;
-    while (i < count && losses[i] <= losses[i - 1]) ++i;
-    while (i < count && losses[i] >= losses[i - 1]) ++i;
+    while (i < count && losses[i] < losses[i - 1]) ++i;
+    while (i < count && losses[i] > losses[i - 1]) ++i;
     return i >= count;
 }
 

@@ -156,7 +156,7 @@ PmfWindow hypergeometric_visible_window(const Hypergeometric& law, StopCheck sto
 }
 
 void hypergeometric_fill(const Hypergeometric& law, std::int64_t first, std::int64_t count, double* out,
-                         StopCheck stop) {
+                         bool is_zero, StopCheck stop) {
     law.check();
     if (first < law.lowest() || count < 0 || first > law.highest() + 1 - count)
         throw std::invalid_argument("the range must lie in the support");
@@ -166,7 +166,7 @@ void hypergeometric_fill(const Hypergeometric& law, std::int64_t first, std::int
         return;
     }
     const std::int64_t peak = std::clamp(law.mode(), first, first + count - 1);
-    detail::fill(two_sided(law), peak, value_at(law, peak), first, count, out, stop);
+    detail::fill(two_sided(law), peak, value_at(law, peak), first, count, out, is_zero, stop);
 }
 
 HypergeometricStepper::HypergeometricStepper(const Hypergeometric& law, std::int64_t k) : k_(k) {

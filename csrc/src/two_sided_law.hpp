@@ -82,6 +82,8 @@ inline double trim(std::vector<double>& side, double beyond, double tail, std::s
     return beyond;
 }
 
+constexpr double kMostPoints = 2.5e8;  // on each side of the peak: 2 GB
+
 struct WindowRule {
     std::int64_t low;
     std::int64_t high;
@@ -96,7 +98,9 @@ struct WindowRule {
 inline std::size_t side_hint(double depth, double variance, double ratio, double room) {
     double points = depth / 3.0 + std::sqrt(depth * depth / 9.0 + 2.0 * depth * variance);
     if (ratio < 1.0) points = std::min(points, depth / -std::log(ratio));
-    return static_cast<std::size_t>(std::min(points, room)) + 300;
+    points = std::min(points, room);
+    if (!(points <= kMostPoints)) throw std::length_error("the window would have more than 5e8 points");
+    return static_cast<std::size_t>(points) + 300;
 }
 
 template <int F>
@@ -179,9 +183,10 @@ double cumulative(const TwoSidedLaw<F>& law, std::int64_t mode, std::int64_t k, 
 }
 
 // Values of first .. first + count - 1 as doubles; 0 where they are below the smallest one. `peak` in that range.
+// `is_zero` says that `out` holds zeros already: then those are left alone.
 template <int F>
 void fill(const TwoSidedLaw<F>& law, std::int64_t peak, const Scaled& peak_value, std::int64_t first,
-          std::int64_t count, double* out, StopCheck stop) {
+          std::int64_t count, double* out, bool is_zero, StopCheck stop) {
     double block[RatioWalk<F>::kChunk];
     const auto run = [&](const RatioLaw<F>& side, double k, std::int64_t points, auto&& put, auto&& clear) {
         RatioWalk<F> walk(side, k, peak_value);
@@ -199,7 +204,7 @@ void fill(const TwoSidedLaw<F>& law, std::int64_t peak, const Scaled& peak_value
                 stop();
             }
         }
-        while (done < points) {
+        while (!is_zero && done < points) {
             const std::int64_t end = std::min(points, done + (std::int64_t{1} << 20));
             clear(done, end);
             done = end;

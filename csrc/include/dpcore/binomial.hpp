@@ -43,12 +43,13 @@ PmfWindow binomial_window(std::int64_t trials, double probability, std::int64_t 
 // 1, at least 1e-300). exponent is 0: the values are the probabilities.
 PmfWindow binomial_tail_window(std::int64_t trials, double probability, double tail, StopCheck stop = {});
 
-// All k whose probability does not round to 0; exponent 0.
+// All k whose probability does not round to 0; exponent 0. Windows of more than 5e8 points are refused
+// (std::length_error).
 PmfWindow binomial_visible_window(std::int64_t trials, double probability, StopCheck stop = {});
 
 // Pr[X = first + i] for i < count, 0 where it is below the smallest double. 0 <= first, first + count - 1 <=
 // trials.
 void binomial_fill(std::int64_t trials, double probability, std::int64_t first, std::int64_t count, double* out,
-                   StopCheck stop = {});
+                   bool is_zero = false, StopCheck stop = {});
 
 }  // namespace dpcore

@@ -53,8 +53,9 @@ PmfWindow hypergeometric_tail_window(const Hypergeometric& law, double tail, Sto
 PmfWindow hypergeometric_visible_window(const Hypergeometric& law, StopCheck stop = {});
 
 // Pr[X = first + i], i < count, all within the support; 0 where it is below the smallest double.
+// is_zero: `out` holds zeros already, so that only the other values need writing.
 void hypergeometric_fill(const Hypergeometric& law, std::int64_t first, std::int64_t count, double* out,
-                         StopCheck stop = {});
+                         bool is_zero = false, StopCheck stop = {});
 
 // One value that moves by one k at a time in either direction, at the price of one double-double ratio a step; the
 // relative error grows by 2^-97 a step, and nothing under- or overflows. Corollary 5.2 without logarithms.

@@ -43,8 +43,10 @@ def real(
         number = float(value)
     except OverflowError:
         number = math.inf if value > 0 else -math.inf
-    above = number > low if low_open else number >= low
-    below = number < high if high_open else number <= high
+    # An int is compared as it is: 2**53 + 1 must not pass for 2**53.
+    exact = value if isinstance(value, int) else number
+    above = exact > low if low_open else exact >= low
+    below = exact < high if high_open else exact <= high
     if not (above and below) or (whole and not number.is_integer()):
         raise ValueError(f"{name} must be {rule}, got {value!r}")
     return number
@@ -61,7 +63,12 @@ def _real_array(
         raise TypeError(f"{name} must be a real number or an array of them, got dtype {raw.dtype}")
     array: FloatArray = raw.astype(np.float64, order="C", copy=False)
     if array.ndim == 0:
-        return real(name, float(array), rule, low, high, low_open=low_open, high_open=high_open, whole=whole)
+        return real(name, raw.item(), rule, low, high, low_open=low_open, high_open=high_open, whole=whole)
+    if whole and raw.dtype.kind in "iu" and array.size:
+        beyond = raw > int(min(high, np.iinfo(raw.dtype).max))  # as integers: 2**53 + 1 is not 2**53
+        if beyond.any():
+            where = np.unravel_index(int(np.argmax(beyond)), raw.shape)
+            raise ValueError(f"{name} must be {rule}, got {raw[where]} at index {tuple(map(int, where))}")
     if array.size:
         # The smallest and the largest element decide, and NaN fails both comparisons; no temporaries.
         least, most = float(np.minimum.reduce(array, axis=None)), float(np.maximum.reduce(array, axis=None))

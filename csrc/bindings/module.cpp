@@ -11,6 +11,7 @@ void register_factorial(py::module_& module);
 void register_gaussian(py::module_& module);
 void register_hypergeometric(py::module_& module);
 void register_normal(py::module_& module);
+void register_poisson_binomial(py::module_& module);
 void register_confidence(py::module_& module);
 void register_samplers(py::module_& module);
 void register_accounting(py::module_& module);
@@ -25,6 +26,7 @@ PYBIND11_MODULE(_core, module) {
     register_excluded_mass(module);
     register_factorial(module);
     register_hypergeometric(module);
+    register_poisson_binomial(module);
     register_gaussian(module);
     register_normal(module);
     register_confidence(module);

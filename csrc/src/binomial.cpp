@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 #include <stdexcept>
+#include <vector>
 
 #include "double_double_tables.hpp"
 #include "dpcore/double_double_functions.hpp"
@@ -176,6 +177,47 @@ PmfWindow binomial_visible_window(std::int64_t trials, double probability, StopC
     return detail::window(
         two_sided(trials, probability), mode, value_at(trials, probability, mode),
         {0, trials, std::numeric_limits<double>::denorm_min(), 0.0, 0, variance(trials, probability)}, stop);
+}
+
+ExtendedPmf binomial_extended(std::int64_t trials, double probability, StopCheck stop) {
+    check(trials, probability);
+    ExtendedPmf out;
+    const std::int64_t mode = binomial_mode(trials, probability);
+    if (is_point_mass(trials, probability)) {
+        out.first = mode;
+        out.hi = {0x1p400};
+        out.lo = {0.0};
+        out.exponent = -400;
+        return out;
+    }
+    const TwoSidedLaw<1> law = two_sided(trials, probability);
+    const Scaled peak = value_at(trials, probability, mode);
+    out.exponent = exponent_of(peak) - 400;
+    std::vector<DoubleDouble> side[2];
+    for (const bool upward : {false, true}) {
+        RatioWalk<1> walk(upward ? law.up : law.down, static_cast<double>(upward ? mode : trials - mode), peak);
+        std::vector<DoubleDouble>& values = side[upward ? 1 : 0];
+        for (;;) {
+            const Scaled& value = walk.value();
+            const auto by = static_cast<int>(std::max<std::int64_t>(value.exponent - out.exponent, -4000));
+            const DoubleDouble scaled = {std::ldexp(value.mantissa.hi, by), std::ldexp(value.mantissa.lo, by)};
+            if (!(scaled.hi >= 0x1p-700)) break;
+            values.push_back(scaled);
+            if (walk.at_end()) break;
+            walk.step();
+            if (values.size() % detail::kPollEvery == 0) stop();
+        }
+    }
+    out.first = mode - static_cast<std::int64_t>(side[0].size() - 1);
+    out.hi.reserve(side[0].size() + side[1].size());
+    out.lo.reserve(side[0].size() + side[1].size());
+    const auto put = [&](DoubleDouble x) {
+        out.hi.push_back(x.hi);
+        out.lo.push_back(x.lo);
+    };
+    for (std::size_t i = side[0].size() - 1; i > 0; --i) put(side[0][i]);
+    for (const DoubleDouble& x : side[1]) put(x);
+    return out;
 }
 
 void binomial_fill(std::int64_t trials, double probability, std::int64_t first, std::int64_t count, double* out,

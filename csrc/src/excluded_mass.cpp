@@ -32,8 +32,10 @@ public:
         sum_ = more;
         return true;
     }
+    // An upper bound: the sum itself may be off by 2^-100.
     double taken() const {
-        return sum_.lo > 0.0 ? std::nextafter(sum_.hi, std::numeric_limits<double>::infinity()) : sum_.hi;
+        if (sum_.hi == 0.0 || sum_.lo < -0x1p-100 * sum_.hi) return sum_.hi;
+        return std::nextafter(sum_.hi, std::numeric_limits<double>::infinity());
     }
 
 private:

@@ -2,14 +2,7 @@
 
 #include <cmath>
 
-#if defined(__GNUC__) && !defined(__clang__)
-// The vectors below never cross a function boundary: everything that takes them is always inlined.
-#pragma GCC diagnostic ignored "-Wpsabi"
-#endif
-#if defined(__x86_64__) && (defined(__GNUC__) || defined(__clang__))
-#define DPCORE_X86 1
-#include <immintrin.h>
-#endif
+#include "vector_two_prod.hpp"
 
 namespace dpcore {
 
@@ -32,18 +25,7 @@ constexpr double kLargestRatio = 0x1p20;
 
 namespace portable {
 
-using Lanes = double __attribute__((vector_size(32)));
-inline __attribute__((always_inline)) Lanes product_error(const Lanes& a, const Lanes& b, const Lanes& p) {
-    constexpr double kSplit = 134217729.0;  // 2^27 + 1
-    const Lanes ta = kSplit * a;
-    const Lanes ah = ta - (ta - a);
-    const Lanes al = a - ah;
-    const Lanes tb = kSplit * b;
-    const Lanes bh = tb - (tb - b);
-    const Lanes bl = b - bh;
-    return ((ah * bh - p) + ah * bl + al * bh) + al * bl;
-}
-#define DPCORE_TWO_PROD_ERROR(a, b, p) product_error(a, b, p)
+#define DPCORE_TWO_PROD_ERROR(a, b, p) detail::product_error(a, b, p)
 #define DPCORE_SCALAR_TWO_PROD(a, b) dpcore::two_prod(a, b)
 #include "ratio_chunk.inc"
 #undef DPCORE_TWO_PROD_ERROR

@@ -25,6 +25,7 @@ from dpcore.distributions._hypergeometric import (
     hypergeometric_sf,
     hypergeometric_window,
 )
+from dpcore.distributions._sums import poisson_binomial_pmf, stratified_pmf
 from dpcore.distributions._window import PmfWindow
 
 __all__ = [
@@ -47,5 +48,7 @@ __all__ = [
     "hypergeometric_window",
     "kl_half_width",
     "log_factorial",
+    "poisson_binomial_pmf",
     "stirling_error",
+    "stratified_pmf",
 ]

@@ -24,7 +24,7 @@ class ExcludedMass(Result):
     excluded : int
         How many classes were left out.
     mass : float
-        Their mass together, rounded upward.
+        Their mass together, or the double above it.
     loss : float
         Loss of the class `kept`.
     """

@@ -47,6 +47,10 @@ PmfWindow binomial_tail_window(std::int64_t trials, double probability, double t
 // (std::length_error).
 PmfWindow binomial_visible_window(std::int64_t trials, double probability, StopCheck stop = {});
 
+// The same in double-double (relative error 2^-85), down to 2^-1100 of the largest value; about 0.1 microseconds a
+// point.
+ExtendedPmf binomial_extended(std::int64_t trials, double probability, StopCheck stop = {});
+
 // Pr[X = first + i] for i < count, 0 where it is below the smallest double. 0 <= first, first + count - 1 <=
 // trials.
 void binomial_fill(std::int64_t trials, double probability, std::int64_t first, std::int64_t count, double* out,

@@ -22,7 +22,7 @@ namespace dpcore {
 struct ExcludedMass {
     std::size_t kept = 0;      // the class with the largest loss among those that stay
     std::size_t excluded = 0;  // how many were left out
-    double mass = 0.0;         // their mass, rounded upward
+    double mass = 0.0;         // their mass, or the double above it
 };
 
 // std::invalid_argument for bad input, or when the budget would leave out every class.

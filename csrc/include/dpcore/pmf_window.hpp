@@ -25,6 +25,16 @@ struct PmfWindow {
     std::int64_t last() const { return first + static_cast<std::int64_t>(value.size()) - 1; }
 };
 
+// A window in double-double, for laws that are combined further: Pr[X = first + i] = (hi[i] + lo[i]) * 2^exponent.
+// The largest hi lies in [2^400, 2^401); values are kept down to 2^-1100 of it, so that products of two of them
+// that matter stay clear of underflow.
+struct ExtendedPmf {
+    std::int64_t first = 0;
+    std::vector<double> hi;
+    std::vector<double> lo;
+    std::int64_t exponent = 0;
+};
+
 // The deepest window: e^-700 times a value in [1, 2) is still a normal double.
 constexpr double kMaxWindowDepth = 700.0;
 

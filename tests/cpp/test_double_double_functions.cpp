@@ -53,8 +53,8 @@ TEST(near_one_the_logarithm_keeps_its_digits) {
 TEST(scaled_numbers) {
     CHECK(to_double(exp_scaled(DoubleDouble(-1e6)), 0) == 0.0);
     CHECK(exp_scaled(DoubleDouble(-1e6)).exponent == -1442695);
-    CHECK(to_double({DoubleDouble(1.5), -1074}) == 0x1p-1073);
-    CHECK(to_double({DoubleDouble(1.0), 5}, 3) == 4.0);
+    CHECK(dpcore::to_double({DoubleDouble(1.5), -1074}) == 0x1p-1073);
+    CHECK(dpcore::to_double({DoubleDouble(1.0), 5}, 3) == 4.0);
     const Scaled x = dpcore::normalised({DoubleDouble(0x1p-200, 0x1p-260), 7});
     CHECK(x.mantissa.hi == 1.0 && x.mantissa.lo == 0x1p-60 && x.exponent == -193);
 }

@@ -288,6 +288,13 @@ def test_binomial_windows_bound_what_they_leave_out(m, p, tail):
             assert sum(want[last:]) > 0.99 * tail
 
 
+def test_a_tail_larger_than_the_largest_value():
+    for m in (10**3, 10**6, 10**9):
+        first, pmf = ds.binomial_pmf(trials=m, probability=0.5, tail=0.9)
+        assert (first, len(pmf)) == (m // 2, 1)
+        assert pmf[0] == pytest.approx(math.exp(ds.binomial_logpmf(m // 2, trials=m, probability=0.5)), rel=1e-14)
+
+
 def test_binomial_far_window():
     w = ds.binomial_window(trials=10**12, probability=0.25, low=4 * 10**11, depth=50.0)
     assert w.first_k == 4 * 10**11
@@ -560,6 +567,10 @@ def test_windows_refuse():
         ds.binomial_window(trials=10, probability=0.5, depth=701)
     with pytest.raises(ValueError, match="5e8 points"):
         ds.binomial_pmf(trials=2**53, probability=0.5)
+    with pytest.raises(ValueError, match="beyond every exponent"):
+        ds.binomial_window(trials=2**53, probability=5e-324, low=2**53)
+    with pytest.raises(ValueError, match="5e8 points"):
+        ds.stratified_pmf([(2**53, 0.5)])
     with pytest.raises(ValueError, match="side must be one of"):
         ds.kl_half_width(bias=0.5, divergence=0.1, side="left")
     with pytest.raises(ValueError, match="divergence"):

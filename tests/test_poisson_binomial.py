@@ -124,6 +124,18 @@ def test_groups_against_rationals(strata):
     check(*ds.stratified_pmf(strata), exact(records))
 
 
+def test_the_smallest_visible_values():
+    # Both halves reach down to 2^-1100 of their largest values, where products of the two underflow.
+    with mp.workdps(40):
+        for n, p in [(30_000, 0.5), (60_000, 0.01), (60_000, 0.001)]:
+            _, pmf = ds.poisson_binomial_pmf(np.full(n, p))
+            visible = np.flatnonzero(pmf > SMALLEST)
+            for k in (*visible[:3].tolist(), *visible[-3:].tolist()):
+                log = mp.loggamma(n + 1) - mp.loggamma(k + 1) - mp.loggamma(n - k + 1)
+                value = mp.exp(log + k * mp.log(p) + (n - k) * mp.log1p(-mp.mpf(p)))
+                assert abs(mp.mpf(float(pmf[k])) / value - 1) <= TOLERANCE
+
+
 def test_large_groups():
     first, pmf = ds.stratified_pmf([(60_000, 0.5), (40_000, 0.5)])
     _, want = ds.binomial_pmf(trials=100_000, probability=0.5)

@@ -190,6 +190,8 @@ ExtendedPmf binomial_extended(std::int64_t trials, double probability, StopCheck
         out.exponent = -400;
         return out;
     }
+    // Refuses windows beyond memory before it walks.
+    detail::side_hint(1100.0 * tables::kLn2.hi, variance(trials, probability), 1.0, static_cast<double>(trials));
     const TwoSidedLaw<1> law = two_sided(trials, probability);
     const Scaled peak = value_at(trials, probability, mode);
     out.exponent = exponent_of(peak) - 400;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <stdexcept>
 
 #include "double_double_tables.hpp"
 
@@ -33,6 +34,7 @@ DoubleDouble log(DoubleDouble x) {
 }
 
 Scaled exp_scaled(DoubleDouble x) {
+    if (!(std::fabs(x.hi) <= 0x1p61)) throw std::range_error("the value is beyond every exponent");
     const double k = std::nearbyint(x.hi * (1.0 / tables::kLn2.hi));
     const DoubleDouble reduced = x - tables::kLn2 * k;
     const DoubleDouble r = {reduced.hi * 0x1p-6, reduced.lo * 0x1p-6};

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <queue>
+#include <limits>
 #include <stdexcept>
 #include <utility>
 #include <vector>
@@ -50,10 +50,10 @@ BlockFunction block_function() {
 }
 
 constexpr std::ptrdiff_t kLanes = 8;
-constexpr std::size_t kLeaf = 16;            // records that one recurrence adds up
-constexpr double kBand = 0x1p-80;            // share of an output that its band may leave out on each side
-constexpr double kTop = 0x1p400;             // where the largest value of a law is put
-constexpr double kLeast = 0x1p-700;          // kTop 2^-1100: what is below is dropped
+constexpr std::size_t kLeaf = 16;    // records that one recurrence adds up
+constexpr double kBand = -80.0;      // log2 of the share of an output that its band may leave out on a side
+constexpr double kTop = 0x1p400;     // where the largest value of a law is put
+constexpr double kLeast = 0x1p-700;  // kTop 2^-1100: what is below is dropped
 constexpr std::ptrdiff_t kPollEvery = 1024;  // blocks between two looks at the caller's wish to stop
 
 // Puts the largest value into [2^400, 2^401) and drops what is below kLeast at both ends.
@@ -83,30 +83,44 @@ void normalise(ExtendedPmf& law) {
 // be dropped at all larger ones, what may be dropped above at one k may be dropped at all smaller ones.
 class Band {
 public:
-    Band(const std::vector<double>& a, const double* b, std::ptrdiff_t b_size)
-        : a_(a.data()), b_(b), a_size_(static_cast<std::ptrdiff_t>(a.size())), b_size_(b_size) {}
+    Band(const std::vector<double>& a, const std::vector<double>& b)
+        : a_(logarithms(a)),
+          b_(logarithms(b)),
+          a_size_(static_cast<std::ptrdiff_t>(a.size())),
+          b_size_(static_cast<std::ptrdiff_t>(b.size())) {}
 
     // For outputs k .. k + kLanes - 1, with k not smaller than in the call before.
     void move_to(std::ptrdiff_t k) {
         const std::ptrdiff_t lowest = std::max<std::ptrdiff_t>(0, k - b_size_ + 1);
         from_ = std::max(from_, lowest);
         peak_ = climb(k, std::max(peak_, lowest));
-        const double least = kBand * term(k, peak_);
-        while (from_ < peak_ && static_cast<double>(from_ - lowest + 1) * term(k, from_) <= least) ++from_;
+        const double least = kBand + term(k, peak_);
+        while (from_ < peak_ && sum_upper(from_ - lowest + 1, term(k, from_)) <= least) ++from_;
         const std::ptrdiff_t end = k + kLanes - 1;
         const std::ptrdiff_t highest = std::min(a_size_ - 1, end);
         const std::ptrdiff_t end_peak = climb(end, std::max({peak_, end - b_size_ + 1, std::ptrdiff_t{0}}));
-        const double end_least = kBand * term(end, end_peak);
+        const double end_least = kBand + term(end, end_peak);
         to_ = std::clamp(std::max(to_, end_peak), from_, highest);
-        while (to_ < highest && !(static_cast<double>(highest - to_) * term(end, to_ + 1) <= end_least)) ++to_;
+        while (to_ < highest && !(sum_upper(highest - to_, term(end, to_ + 1)) <= end_least)) ++to_;
     }
     std::ptrdiff_t from() const { return from_; }
     std::ptrdiff_t to() const { return to_; }
 
 private:
+    static std::vector<double> logarithms(const std::vector<double>& v) {
+        std::vector<double> out(v.size());
+        for (std::size_t i = 0; i < v.size(); ++i) out[i] = std::log2(v[i]);
+        return out;
+    }
+    // log2 of a bound of `count` terms that are no larger than the one given: 2^ilogb(count) <= count < twice
+    // that.
+    static double sum_upper(std::ptrdiff_t count, double largest) {
+        return largest + 1.0 + std::ilogb(static_cast<double>(count));
+    }
     double term(std::ptrdiff_t k, std::ptrdiff_t i) const {
         const std::ptrdiff_t j = k - i;
-        return j < 0 || j >= b_size_ ? 0.0 : a_[i] * b_[j];
+        if (j < 0 || j >= b_size_) return -std::numeric_limits<double>::infinity();
+        return a_[static_cast<std::size_t>(i)] + b_[static_cast<std::size_t>(j)];
     }
     std::ptrdiff_t climb(std::ptrdiff_t k, std::ptrdiff_t i) const {
         const std::ptrdiff_t highest = std::min(a_size_ - 1, k);
@@ -114,8 +128,8 @@ private:
         while (i < highest && term(k, i + 1) >= term(k, i)) ++i;
         return i;
     }
-    const double* a_;
-    const double* b_;
+    std::vector<double> a_;
+    std::vector<double> b_;
     std::ptrdiff_t a_size_;
     std::ptrdiff_t b_size_;
     std::ptrdiff_t from_ = 0;
@@ -188,7 +202,7 @@ ExtendedPmf convolve(const ExtendedPmf& first, const ExtendedPmf& second, StopCh
     out.exponent = a.exponent + b.exponent;
     out.hi.resize(static_cast<std::size_t>(size + kLanes));
     out.lo.resize(static_cast<std::size_t>(size + kLanes));
-    Band band(a.hi, b_hi, static_cast<std::ptrdiff_t>(b.hi.size()));
+    Band band(a.hi, b.hi);
     static const BlockFunction block = block_function();
     std::ptrdiff_t until_poll = 0;
     for (std::ptrdiff_t k = 0; k < size; k += kLanes) {

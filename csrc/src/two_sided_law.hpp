@@ -112,8 +112,8 @@ PmfWindow window(const TwoSidedLaw<F>& law, std::int64_t peak, const Scaled& pea
     // Walk to a thousandth of the tail asked, then come back: the window is then as short as its bound allows.
     const double walk_tail = rule.tail * 0x1p-10;
     const double top = to_double(peak_value, rule.exponent);
-    const double depth =
-        std::log(top) - std::log(std::max({walk_tail, rule.least, std::numeric_limits<double>::min()}));
+    const double floor = std::max({walk_tail, rule.least, std::numeric_limits<double>::min()});
+    const double depth = std::max(std::log(top) - std::log(floor), 0.0);
 
     std::vector<double> left;
     const auto center = static_cast<double>(peak);

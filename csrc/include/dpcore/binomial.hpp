@@ -1,16 +1,16 @@
 // Binomial probabilities: one of them to full accuracy, or a window of them around any point.
 //
 // Method:    log pmf by Stirling errors and deviances (factorial.hpp) in double-double; windows start at the
-// largest value in
-//            the range asked and walk outward with the exact ratio (ratio_walk.hpp). Cost: about 1 microsecond,
-//            and then a few nanoseconds a point of the window; nothing depends on the number of trials.
+//            largest value in the range asked and walk outward with the exact ratio (ratio_walk.hpp). Cost:
+//            about 1 microsecond, and then a few nanoseconds a point of the window; nothing depends on the
+//            number of trials.
 // Domain:    0 <= trials <= 2^53, 0 <= probability <= 1 (the double given is the exact probability; 1 -
-// probability is
-//            carried as two doubles). Probability 0 or 1 gives the point mass.
-// Guarantee: log pmf: absolute error <= 2^-90 (1 + |log pmf|) before its rounding to double. Window values and pmf
-// values above 2^-1022:
-//            relative error <= 12 u = 1.4e-15 (u = 2^-53); below, half a unit of the
-//            subnormal grid more. Bounds of the mass left out are upper bounds, rounding included.
+//            probability is carried as two doubles). Probability 0 or 1 gives the point mass.
+// Guarantee: log pmf: absolute error <= 2^-90 (1 + |log pmf|) before its rounding to double. Window values and
+//            pmf values above 2^-1022: relative error <= 12 u = 1.4e-15 (u = 2^-53); below, half a unit of the
+//            subnormal grid more. A window whose largest value has |log pmf| > 2^36 carries its error, 2^-90
+//            |log pmf|, as a common factor. cdf and sf: 2.9e-15 relative. Bounds of the mass left out are upper
+//            bounds, rounding included.
 // Evidence:  docs/distributions.md, tests/test_distributions.py, tests/cpp/test_binomial.cpp.
 // Reference: Loader 2000, "Fast and accurate computation of binomial probabilities".
 #pragma once

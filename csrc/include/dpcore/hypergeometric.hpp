@@ -1,20 +1,23 @@
-// Hypergeometric probabilities: one of them to full accuracy, the whole support, windows, tails, and single steps.
+// Hypergeometric probabilities: one of them to full accuracy, the whole support, windows, tails, and single
+// steps.
 //
 // X is the number of marked records among `drawn` ones taken without replacement from `population`, of which
 // `marked` are marked.
 //
 // Method:    log pmf from the 2x2 table (k, marked - k, drawn - k, population - marked - drawn + k): Stirling
-// errors of margins minus
-//            cells, and the deviance of each cell from its expectation row * column / population (factorial.hpp),
-//            in double-double. Everything else walks outward from one such value with the exact ratio (drawn -
-//            k)(marked - k) / ((k + 1)(population - marked - drawn + k + 1)) (ratio_walk.hpp).
+//            errors of margins minus cells, and the deviance of each cell from its expectation row * column /
+//            population (factorial.hpp), in double-double. Everything else walks outward from one such value
+//            with the exact ratio (drawn - k)(marked - k) / ((k + 1)(population - marked - drawn + k + 1))
+//            (ratio_walk.hpp).
 // Domain:    0 <= marked, drawn <= population <= 2^53. A support of one point has probability exactly 1.
-// Guarantee: log pmf: absolute error <= 2^-90 (1 + |log pmf|) before its rounding to double. Probabilities above
-//            2^-1022: relative error <= 20 u = 2.3e-15 (u = 2^-53); below, half a unit of the subnormal grid more.
-//            cdf and sf: 2.9e-15 relative. Bounds of the mass left out are upper bounds, rounding included.
+// Guarantee: log pmf: absolute error <= 2^-90 (1 + |log pmf|) before its rounding to double. Probabilities
+//            above 2^-1022: relative error <= 20 u = 2.3e-15 (u = 2^-53); below, half a unit of the subnormal
+//            grid more. A window whose largest value has |log pmf| > 2^36 carries its error, 2^-90 |log pmf|,
+//            as a common factor. cdf and sf: 2.9e-15 relative. Bounds of the mass left out are upper bounds,
+//            rounding included.
 // Evidence:  docs/distributions.md, tests/test_distributions.py, tests/cpp/test_hypergeometric.cpp.
-// Reference: Loader 2000; thesis Lemma 5.1 and Corollary 5.2, whose n' is drawn (or marked) here, c marked, hits
-// k.
+// Reference: Loader 2000; thesis Lemma 5.1 and Corollary 5.2, whose n' is drawn (or marked) here, c marked,
+//            hits k.
 #pragma once
 
 #include <cstdint>

@@ -1,11 +1,11 @@
 // Sums of independent records with unequal probabilities, and of independent groups of equal ones.
 //
-// Method:    divide and conquer on positive numbers: 16 records at a time by the recurrence
-//            b(k) <- (1 - p) b(k) + p b(k-1), groups by their binomial windows, everything in double-double, then
-//            pairs of laws by direct convolution. All laws are log-concave, so that the terms of one output rise
-//            to one place and fall from there: only the band that carries all but 2^-80 of it on each side is
-//            added up, which makes the cost of a level of the tree about a thousand times the variance instead of
-//            the square of the length. No FFT: its error is relative to the largest value, here every value keeps
+// Method:    divide and conquer on positive numbers: 16 records at a time by the recurrence b(k) <- (1 - p)
+//            b(k) + p b(k-1), groups by their binomial windows, everything in double-double, then pairs of laws
+//            by direct convolution. All laws are log-concave, so that the terms of one output rise to one place
+//            and fall from there: only the band that carries all but 2^-80 of it on each side is added up,
+//            which makes the cost of a level of the tree about a thousand times the variance instead of the
+//            square of the length. No FFT: its error is relative to the largest value, here every value keeps
 //            its own digits.
 // Domain:    probabilities in [0, 1], 0 and 1 allowed (they shift the law); sizes in [0, 2^53]. At least one.
 // Guarantee: with u = 2^-53, every value above 2^-1022 has relative error <= u (1 + 2^-7): the rounding of the

@@ -1,19 +1,18 @@
 // Walks along a pmf whose neighbouring values have a rational ratio: binomial and hypergeometric.
 //
 // Method:    v(k+1) / v(k) = odds * prod_f (top_f - k) / (bottom_f + k), f < F. Every 8 points an anchor is
-// carried on
-//            in double-double (the factors are exact integers, so one relative error of about 2^-97 a block); the
-//            points between are at most 4 steps from an anchor: anchor * odds^i * (product of tops / product
-//            of bottoms) in double. Four blocks, a chunk of 32 points, are worked on side by side in vector lanes.
-//            The anchor has its own binary exponent, so nothing under- or overflows on the way. Where the ratio is
-//            extreme (beyond 2^+-20), and over the last points of the support, it goes one by one in
-//            double-double.
+//            carried on in double-double (the factors are exact integers, so one relative error of about 2^-97
+//            a block); the points between are at most 4 steps from an anchor: anchor * odds^i * (product of
+//            tops / product of bottoms) in double. Four blocks, a chunk of 32 points, are worked on side by
+//            side in vector lanes. The anchor has its own binary exponent, so nothing under- or overflows on
+//            the way. Where the ratio is extreme (beyond 2^+-20), and over the last points of the support, it
+//            goes one by one in double-double.
 // Domain:    tops and bottoms are integers below 2^53 in magnitude, bottom_f + k > 0 and top_f - k > 0 for k
-// before `last`. Guarantee: with u = 2^-53, a value written is within (2 (4 F - 1) + 5) u of the exact one times
-// the start's error,
-//            F = 1: 11 u = 1.3e-15, F = 2: 19 u = 2.2e-15, plus 2^-97 a block walked, plus one
-//            rounding to the subnormal grid for results below 2^-1022. The same bits on every processor:
-//            the fused multiply-add of the AVX2 variant only computes what the splitting computes, exactly.
+//            before `last`.
+// Guarantee: with u = 2^-53, a value written is within (2 (4 F - 1) + 5) u of the exact one times the start's
+//            error, F = 1: 11 u = 1.3e-15, F = 2: 19 u = 2.2e-15, plus 2^-97 a block walked, plus one rounding
+//            to the subnormal grid for results below 2^-1022. The same bits on every processor: the fused
+//            multiply-add of the AVX2 variant only computes what the splitting computes, exactly.
 // Evidence:  tests/test_distributions.py measures the laws built on it against exact rationals;
 //            tests/cpp/test_ratio_walk.cpp compares the variants and the single step.
 #pragma once

@@ -3,13 +3,14 @@
 //
 // Method:    where the losses fall to one place and rise from there (checked; |ln ratio| losses do) the largest
 //            remaining one is at one of the two ends, so the ends are taken off one by one: O(excluded) after
-//            the check, no sort. Other losses are sorted, ties in the order of the classes. Masses are added in
-//            double-double.
+//            the check, no sort. Other losses are sorted. Masses are added in double-double.
 // Domain:    as many losses as masses, at least one; no NaN, infinite losses allowed; masses finite and >= 0;
-//            budget > 0 or 0, finite. Guarantee: excluded < budget (in double-double) unless nothing was left
-//            out; the next class would reach it. Evidence: tests/test_distributions.py compares with the sort
-//            as printed. Reference: thesis, Algorithm 2. There `wcr` ends as a position in the sorted order and
-//            is then used as a count of hits; `kept` here is the class itself.
+//            budget finite and >= 0.
+// Guarantee: the classes left out have the largest losses, ties in the order of the classes; their mass is
+//            below the budget (compared in double-double), and the next class would reach it.
+// Evidence:  tests/test_distributions.py compares with the sort as printed, in exact rationals.
+// Reference: thesis, Algorithm 2. There `wcr` ends as a position in the sorted order and is then used as a count
+//            of hits; `kept` here is the class itself.
 #pragma once
 
 #include <cstddef>

@@ -168,8 +168,8 @@ def correlation(draws: int) -> None:
     """Correlation between the magnitude of a scalar draw and the time it took; the goal is below 0.01.
 
     Times are clipped at their 99th percentile: interruptions by the system are unrelated to the draw and would
-    only add noise. Scales are small enough for CPython to hold every draw in one digit: beyond 2^30 its integer objects
-    take longer, which is no property of the draw. One part in a hundred is what 10^4 draws could show by chance; 10^6 draws show 0.001.
+    only add noise. Scales are small enough for CPython to hold every draw in one digit: beyond 2^30 its integer
+    objects take longer, which is no property of the draw. 10^6 draws show a correlation of 0.001.
     """
     print(f"\ncorrelation of time and magnitude over {draws} scalar draws (goal |r| < 0.01)")
     clock = time.perf_counter_ns

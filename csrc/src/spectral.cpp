@@ -422,9 +422,10 @@ double Contour::tail_after(double from) const {
             if (rest <= wanted || piece == 79) return (total + rest) * 1.001;
             total += 0.5 * rest;
         } else {
-            const double rest = env / h_;  // a smooth law falls at least like 1/t out here, see docs
+            // Out here a smooth law falls at least like 1/t after at most 2^59 times this t (see docs).
+            const double rest = 60.0 * env / h_;
             if (comp_.smooth && rest <= wanted * 1e-3) return (total + rest) * 1.001;
-            total += 0.6931471805599454 * rest;
+            total += 0.6931471805599454 * env / h_;
         }
         t = next;
     }

@@ -118,7 +118,7 @@ public:
             std::size_t i = table_.size() - 1;
             while (i > 0 && table_[i].from > from) --i;
             bound = table_[i].suffix;
-            if (i + 1 == table_.size()) bound = std::min(bound, variation_ / std::max(from, 1e-300));
+            if (i + 1 == table_.size()) bound = std::min(bound, far(std::max(from, 1e-300)));
         }
         return base + std::log(std::min(1.0, bound));
     }
@@ -246,6 +246,17 @@ private:
 
     void tabulate() const;
 
+    // |phi(t)| far out.
+    double far(double t) const {
+        double best = 1.0;
+        for (const Cut& cut : cuts_) best = std::min(best, cut.mass + cut.variation / t);
+        return best;
+    }
+
+    struct Cut {
+        double mass;       // to the left of the cut
+        double variation;  // of the density to the right
+    };
     struct Bulk {
         double half;     // E[D^2; bulk]/2
         double quarter;  // E[D^4; bulk]/24
@@ -259,7 +270,7 @@ private:
     double mass_ = 1.0, less_one_ = 0.0, error_real_ = 0.0, error_slope_ = 0.0, tail_ = 0.0, quadrature_ = kInf;
     mutable std::vector<Bulk> bulks_;
     mutable std::vector<Entry> table_;
-    mutable double variation_ = kInf;
+    mutable std::vector<Cut> cuts_;
 };
 
 void SubsampledLine::tabulate() const {
@@ -296,21 +307,45 @@ void SubsampledLine::tabulate() const {
         }
     }
     // Total variation of the density g of L: |phi| <= TV/t. (log g)' = (-x - 1 + (p+1) r)/s^2 has one zero when
-    // (p+1)/(4 s^2) <= 1, else at most three; TV is twice the sum of the maxima.
-    const double width = std::max(order.size() > 1 ? (m_.highest(p, 8.0) - m_.lowest(p, 8.0)) : 1.0, s);
+    // (p+1)/(4 s^2) <= 1, else at most three; TV is twice the sum of the maxima, at most two of them inside.
+    // The density peaks where Lambda flattens out (far left), which makes TV large: leaving out the part of mass w
+    // to the left of a cut gives |phi| <= w + TV(rest)/t, for the best of a few cuts. Restricted, at most one
+    // boundary maximum is added.
     const double grid = std::min(s / 8.0, s2 / 4.0);
-    double peak = -kInf;
-    if (width / grid < kMaxNodes) {
-        for (double x = m_.lowest(p, 2.0) - std::max(0.0, -(p + 1.0)); x <= m_.highest(p, 2.0); x += grid) {
-            const double l = m_.lambda(x);
-            peak = std::max(peak, m_.log_density(x, l, p) - std::log(m_.posterior(x)));
+    const double from = m_.lowest(p, 2.0) - std::max(0.0, -(p + 1.0));
+    const double extent = (m_.highest(p, 2.0) - from) / grid;
+    if (extent < kMaxNodes) {
+        const bool unimodal = p + 1.0 <= 4.0 * s2;
+        const double over = grid * grid / 8.0 * (1.0 / s2 + std::fabs(p + 1.0) / (4.0 * s2 * s2)) + 1e-9;
+        const auto cells = static_cast<std::size_t>(extent) + 1;
+        std::vector<double> height(cells), mass(cells);
+        const double scale = m_.log_norm() - std::log(mass_);
+        for (std::size_t i = 0; i < cells; ++i) {
+            const double x = from + grid * static_cast<double>(i);
+            const double d = m_.log_density(x, m_.lambda(x), p) + scale;
+            height[i] = std::exp(d - std::log(m_.posterior(x)) + std::log(s2) + over);
+            mass[i] = std::exp(d + over) * grid;
         }
-        peak += m_.log_norm() + std::log(s2) +
-                grid * grid / 8.0 * (1.0 / s2 + std::fabs(p + 1.0) / (4.0 * s2 * s2)) + 1e-9;
-        variation_ = (p + 1.0 <= 4.0 * s2 ? 2.0 : 4.0) * std::exp(peak) / mass_ * (1.0 + 1e-6);
+        // Mass left of a cut: each cell by the larger of its ends (raised for a maximum between them), and what
+        // lies before the first, where the density falls at least like exp((2s + 1) x/s^2).
+        std::vector<double> peak(height);
+        for (std::size_t i = cells - 1; i-- > 0;) peak[i] = std::max(peak[i], peak[i + 1]);
+        const double factor = (unimodal ? 2.0 : 6.0) * (1.0 + 1e-6);
+        cuts_.push_back({0.0, (unimodal ? 2.0 : 4.0) * peak[0] * (1.0 + 1e-6)});
+        double left = 1e-6 + mass[0] / grid * s2 / (2.0 * s + 1.0);
+        double due = 0.01;
+        for (std::size_t i = 0; i + 1 < cells; ++i) {
+            left += std::max(mass[i], mass[i + 1]);
+            if (left >= due) {
+                cuts_.push_back({left, factor * peak[i + 1]});
+                due = left * 1.2;
+            }
+        }
     }
     const double target = std::exp(-38.0 / std::max(1.0, copies_));  // no use in knowing |phi| to be smaller
-    const double end = std::min(variation_ / (0.7 * target), 1e300);
+    double end = 1e300;
+    for (const Cut& cut : cuts_)
+        if (cut.mass < 0.9 * target) end = std::min(end, cut.variation / (0.9 * target - cut.mass));
 
     // Second-order quadrature for the samples: error <= h^2/8 integral |f''|, f = W exp(itL);
     // integral |f''| <= I2 + 2t sqrt(S2 I2) + t S1 + t^2 S2 with the integrals below.
@@ -348,7 +383,7 @@ void SubsampledLine::tabulate() const {
         table_.push_back({0.0, 1.0});
         return;
     }
-    const double allowed = 0.02 * std::max(0.02, std::min(1.0 - floor, 1.0));
+    const double allowed = 0.1 * std::min(1.0 - floor, 0.2);
     double h = std::sqrt(allowed / sample_bound(std::min(end, 1e3 * start)));
     h = std::min(h, s / 4.0);
     std::vector<Node> coarse;
@@ -401,7 +436,7 @@ void SubsampledLine::tabulate() const {
             here = there;
         }
     }
-    double suffix = std::min(1.0, variation_ / t);
+    double suffix = far(t);
     table_.push_back({t, suffix});
     for (std::size_t i = pieces.size(); i-- > 0;) {
         suffix = std::max(suffix, pieces[i].second);

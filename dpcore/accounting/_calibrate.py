@@ -104,67 +104,88 @@ def calibrate(
         raise ValueError(f"parameter_range must be increasing, got ({low!r}, {high!r})")
     tolerance = scalar("relative_tolerance", open_probability("relative_tolerance", relative_tolerance))
     _engine(engine)
-    goal = math.log(target) if target > 0.0 else -math.inf
+    # delta.upper is exp(log_delta.upper) times at most 1 + 2e-15: what satisfies this goal satisfies the target.
+    goal = math.log(target) * (1.0 + 1e-15) - 4e-15 if target > 0.0 else -math.inf
     count = 0
 
-    def look(parameter: float) -> tuple[float, float, PrivacyLoss]:
-        """Log of the upper bound, the bound itself, and the loss."""
+    def look(parameter: float) -> tuple[float, PrivacyLoss]:
+        """Log of the upper bound of delta, less the goal; and the loss."""
         nonlocal count
         count += 1
         loss = make(parameter)
         if not isinstance(loss, PrivacyLoss):
             raise TypeError(f"make must return a PrivacyLoss, got {loss!r}")
         log = float(loss.log_delta(eps, engine=engine).upper)
-        return log, (float(loss.delta(eps, engine=engine).upper) if log > -740.0 else 0.0), loss
+        return (log - goal if log > -math.inf else -math.inf), loss
 
     at_low, at_high = look(low), look(high)
     if increasing is None:
         increasing = at_high[0] <= at_low[0]
-    safe, safe_at, risky, risky_at = (high, at_high, low, at_low) if increasing else (low, at_low, high, at_high)
-    if not safe_at[1] <= target:
+    safe, (f_safe, loss), risky, (f_risky, _) = (
+        (high, at_high, low, at_low) if increasing else (low, at_low, high, at_high)
+    )
+    if not f_safe <= 0.0:
+        ends = [math.exp(f + goal) if target > 0.0 else math.nan for f in (at_low[0], at_high[0])]
         raise ValueError(
             f"no parameter in [{low!r}, {high!r}] satisfies epsilon {eps!r}, delta {target!r}: "
-            f"delta is {at_low[1]!r} at the lower and {at_high[1]!r} at the upper end"
+            f"delta is {ends[0]!r} at the lower and {ends[1]!r} at the upper end"
         )
-    if risky_at[1] <= target:
-        safe, safe_at = risky, risky_at
+    if f_risky <= 0.0:
+        safe, loss = risky, at_low[1] if increasing else at_high[1]
     else:
-        # Illinois' false position in (log parameter, log delta), which are nearly linear; every third step halves.
-        a, fa = math.log(risky), _finite(risky_at[0] - goal)
-        b, fb = math.log(safe), _finite(safe_at[0] - goal)
-        side = 0
-        for step in range(_MOST_STEPS):
-            if safe == risky or abs(safe - risky) <= tolerance * safe:
-                break
-            middle = 0.5 * (a + b)
-            if step % 3 != 2 and fa > fb:
-                middle = b - fb * (b - a) / (fb - fa)
-                # Aim a little to the safe side, so that the bracket closes from there.
-                middle += 0.25 * tolerance * (1.0 if b > a else -1.0)
-            parameter = math.exp(middle)
-            if not min(safe, risky) < parameter < max(safe, risky):
-                parameter = math.sqrt(safe) * math.sqrt(risky)
-                if not min(safe, risky) < parameter < max(safe, risky):
-                    break
-            found = look(parameter)
-            value = _finite(found[0] - goal)
-            if found[1] <= target:
-                safe, safe_at, b, fb = parameter, found, math.log(parameter), value
-                fa = fa / 2.0 if side == 1 else fa
-                side = 1
-            else:
-                risky, a, fa = parameter, math.log(parameter), value
-                fb = fb / 2.0 if side == -1 else fb
-                side = -1
+        safe, loss = _close_in(look, safe, _finite(f_safe), loss, risky, _finite(f_risky), tolerance)
     return Calibration(
         parameter=safe,
         epsilon=eps,
         delta=target,
-        delta_upper=safe_at[1],
-        loss=safe_at[2],
+        delta_upper=float(loss.delta(eps, engine=engine).upper),
+        loss=loss,
         evaluations=count,
     )
 
 
+def _close_in(
+    look: Callable[[float], tuple[float, PrivacyLoss]],
+    safe: float,
+    f_safe: float,
+    loss: PrivacyLoss,
+    risky: float,
+    f_risky: float,
+    tolerance: float,
+) -> tuple[float, PrivacyLoss]:
+    """Illinois' false position in (log parameter, log delta), where the curve is nearly straight."""
+    a, b = math.log(risky), math.log(safe)
+    weight_a = weight_b = 1.0
+    width, slow = abs(b - a), 0
+    for _ in range(_MOST_STEPS):
+        if abs(safe - risky) <= tolerance * safe:
+            break
+        fa, fb = f_risky * weight_a, f_safe * weight_b
+        middle = b - fb * (b - a) / (fb - fa) if fa > fb and slow < 3 else 0.5 * (a + b)
+        # Next to an end, step over the root: the bracket closes from both sides.
+        reach = math.copysign(0.8 * tolerance, b - a)
+        if abs(middle - b) < abs(reach):
+            middle = b - reach
+        elif abs(middle - a) < abs(reach):
+            middle = a + reach
+        parameter = math.exp(middle)
+        if not min(safe, risky) < parameter < max(safe, risky):
+            parameter = math.sqrt(safe) * math.sqrt(risky)
+            if not min(safe, risky) < parameter < max(safe, risky):
+                break
+        value, found = look(parameter)
+        if value <= 0.0:
+            safe, loss, b, f_safe, weight_b = parameter, found, math.log(parameter), _finite(value), 1.0
+            weight_a = weight_a / 2.0 if slow else weight_a
+        else:
+            risky, a, f_risky, weight_a = parameter, math.log(parameter), _finite(value), 1.0
+            weight_b = weight_b / 2.0 if slow else weight_b
+        # Three steps that do not halve the bracket are followed by one that does.
+        slow = slow + 1 if abs(b - a) > 0.5 * width and slow < 3 else 0
+        width = abs(b - a)
+    return safe, loss
+
+
 def _finite(x: float) -> float:
-    return min(max(x, -1e6), 1e6) if not math.isnan(x) else -1e6
+    """Compress `x`: log delta is straight near the root but runs off like a square far from it."""
+    return math.asinh(min(max(x, -1e9), 1e9)) if not math.isnan(x) else -25.0

@@ -584,6 +584,53 @@ Plan make_plan(const Composition& comp, double epsilon, const BucketQuery& query
     return plan;
 }
 
+// Where a sum left the range of double: no statement but the trivial one.
+LogBounds nothing_known(const Composition& comp) {
+    return add_infinite_mass(comp, {-kInf, comp.log_finite_mass + comp.log_mass_err});
+}
+
+// One release needs no transform: delta straight from the tilted lists.
+LogBounds single_delta(const Composition& comp, double epsilon, double step, double c) {
+    const Discrete d = discretise(*comp.terms[0].law, step, c, c, c);
+    const Buckets& b = d.buckets;
+    const std::size_t n = b.upper.mass.size();
+    double top = -kInf;
+    for (std::size_t i = 0; i < n; ++i)
+        if (b.upper.mass[i] > 0.0 && (i % 16 == 0 || n < 4096))
+            top = std::max(top, c * b.loss(i) + std::log(b.upper.mass[i]));
+    if (!std::isfinite(top)) return nothing_known(comp);
+    // mass (1 - e^{eps - l}) for l > eps, relative to e^{top - c eps}: mass e^{c eps - top} times the payoff.
+    const double scale = c * epsilon - top;
+    if (!(scale < 650.0)) return nothing_known(comp);
+    const double slip =
+        8.0 * kRound *
+        (std::fabs(epsilon) + std::fabs(b.loss(0)) + std::fabs(b.loss(n - 1)) + std::fabs(b.offset));
+    double upper = 0.0, lower = 0.0;
+    const double factor = std::exp(scale);
+    for (std::size_t i = 0; i < n; ++i) {
+        const double x = b.loss(i) - epsilon;
+        if (x + slip <= 0.0) continue;
+        const double pay = x > 0.0 ? -std::expm1(-x) : 0.0;
+        upper += b.upper.mass[i] * factor * (pay + 1.01 * slip);
+        lower += b.lower.mass[i] * factor * std::max(0.0, pay - 1.01 * slip);
+    }
+    // Tabulated range: all but d.tail of the tilted law, whose whole mass is at most n times its largest bucket.
+    const double mass = static_cast<double>(n) * 16.0;  // 16: the largest bucket may lie between two samples
+    const double pay = std::exp(c * std::log(c) - (1.0 + c) * std::log1p(c));
+    const double outside =
+        (d.tail * mass +
+         static_cast<double>(n) * std::exp(std::max(c * b.loss(n - 1), c * b.loss(0)) - top - 744.0)) *
+        pay;
+    const double slack = b.mass_err * 2.0 + (static_cast<double>(n) + 64.0) * kRound +
+                         8.0 * kLibm * (1.0 + std::fabs(scale)) + 4.0 * kRound * d.log_scale;
+    const double base = top - d.log_scale - c * epsilon;
+    const double high = (upper + outside) * (1.0 + slack);
+    const double low = (lower - outside) * (1.0 - slack);
+    if (!(std::isfinite(high) && std::isfinite(base))) return nothing_known(comp);
+    return add_infinite_mass(comp, {low > 0.0 ? base + std::log(low) - 4.0 * kRound * std::fabs(base) : -kInf,
+                                    base + std::log(high) + 4.0 * kRound * std::fabs(base)});
+}
+
 std::size_t power_of_two(double count) {
     std::size_t n = 16;
     while (static_cast<double>(n) < count) n *= 2;
@@ -603,6 +650,11 @@ LogBounds bucket_delta(const Composition& comp, double epsilon, const BucketQuer
     const Plan plan = make_plan(comp, epsilon, query);
     refuse(plan.count);
     const double c = plan.tilt;
+    if (comp.terms.size() == 1 && comp.terms[0].copies == 1.0) {
+        const LawKind kind = comp.terms[0].law->kind();
+        if (kind == LawKind::gaussian || kind == LawKind::subsampled_gaussian)
+            return single_delta(comp, epsilon, plan.step, c);
+    }
     const std::size_t size = power_of_two(plan.count);
     refuse(static_cast<double>(size));
 
@@ -627,12 +679,21 @@ LogBounds bucket_delta(const Composition& comp, double epsilon, const BucketQuer
         const Buckets& b = d.buckets;
         const std::size_t n = b.upper.mass.size();
         // Largest tilted mass for each of the three tilts: sums are taken relative to it.
-        std::vector<double> logs(n);
-        for (std::size_t i = 0; i < n; ++i) logs[i] = std::log(b.upper.mass[i]);  // -infinity for an empty bucket
+        // Any scale will do as long as nothing overflows: a sample of the buckets is enough where they are many
+        // and vary slowly.
+        const LawKind kind = t.law->kind();
+        const bool dense = kind == LawKind::gaussian || kind == LawKind::subsampled_gaussian;
+        const std::size_t stride = dense && n > 4096 ? 16 : 1;
         const auto largest = [&](double tilt) {
             double top = -kInf;
-            for (std::size_t i = 0; i < n; ++i) top = std::max(top, tilt * b.loss(i) + logs[i]);
+            for (std::size_t i = 0; i < n; i += stride)
+                if (b.upper.mass[i] > 0.0) top = std::max(top, tilt * b.loss(i) + std::log(b.upper.mass[i]));
             return top;
+        };
+        // mass e^{tilt l - top}; through the logarithm where the factors alone would leave the range of double.
+        const auto tilted = [&](double mass, double exponent) {
+            if (mass == 0.0) return 0.0;
+            return std::fabs(exponent) < 650.0 ? mass * std::exp(exponent) : std::exp(exponent + std::log(mass));
         };
         const double top = largest(c);
         const double top_right = largest(c_right);
@@ -643,15 +704,15 @@ LogBounds bucket_delta(const Composition& comp, double epsilon, const BucketQuer
         for (std::size_t i = 0; i < n; ++i) {
             if (b.upper.mass[i] == 0.0 && b.lower.mass[i] == 0.0) continue;
             const double l = b.loss(i);
-            const double u = std::exp(c * l + logs[i] - top);
+            const double u = tilted(b.upper.mass[i], c * l - top);
             const double v = b.upper.mass[i] > 0.0 ? u * (b.lower.mass[i] / b.upper.mass[i]) : 0.0;
             std::int64_t at = (b.first + static_cast<std::int64_t>(i)) % period;
             if (at < 0) at += period;
             re[static_cast<std::size_t>(at)] += u;
             im[static_cast<std::size_t>(at)] += v;
             upper_sum += u;
-            right += std::exp(c_right * l + logs[i] - top_right);
-            left += std::exp(c_left * l + logs[i] - top_left);
+            right += tilted(b.upper.mass[i], c_right * l - top_right);
+            left += tilted(b.upper.mass[i], c_left * l - top_left);
         }
         // Masses that underflowed are below the smallest double each.
         const double ends = std::max(c * b.loss(n - 1), c * b.loss(0));
@@ -664,6 +725,7 @@ LogBounds bucket_delta(const Composition& comp, double epsilon, const BucketQuer
             im[j] /= upper_sum;
             norm += re[j] * re[j] + im[j] * im[j];
         }
+        if (!(upper_sum > 0.0 && upper_sum < kInf && right < kInf && left < kInf)) return nothing_known(comp);
         const double log_upper_mass = std::log(upper_sum) + top - d.log_scale;
         log_scale += t.copies * log_upper_mass;
         log_right += t.copies * (std::log(right) + top_right - d.log_scale + d.tail);
@@ -750,19 +812,20 @@ LogBounds bucket_delta(const Composition& comp, double epsilon, const BucketQuer
     const double slip =
         offset_err +
         4.0 * kRound * (std::fabs(epsilon) + std::fabs(offset) + plan.step * (std::fabs(centre) + half));
+    const double drift = 1.01 * slip * (1.0 + c) * std::exp(c * slip);
     for (std::size_t j = 0; j < size; ++j) {
         double n = static_cast<double>(j) - start;  // relative to the centre, in [-half, half)
         while (n >= half) n -= static_cast<double>(size);
         while (n < -half) n += static_cast<double>(size);
         const double x = (offset - epsilon) + plan.step * (centre + n);
-        const double high = x + slip;
-        const double low = x - slip;
-        if (high > 0.0) {
-            const double w = std::exp(-c * high) * -std::expm1(-high);
-            upper += std::max(0.0, re[j]) * w;
-            weight2 += w * w;
-        }
-        if (low > 0.0) lower += std::max(0.0, im[j]) * std::exp(-c * low) * -std::expm1(-low);
+        if (x <= -slip) continue;
+        // The weight e^{-cx}(1 - e^{-x}) moves by at most slip (1+c) e^{-cx} e^{c slip} when x is off by slip.
+        const double fall = std::exp(-c * x);
+        const double middle = x > 0.0 ? fall * -std::expm1(-x) : 0.0;
+        const double w = middle + fall * drift;
+        upper += std::max(0.0, re[j]) * w;
+        weight2 += w * w;
+        lower += std::max(0.0, im[j]) * std::max(0.0, middle - fall * drift);
     }
     const double noise = l2 * std::sqrt(weight2);
     // Outside the window: tilted mass by Chernoff at c_right and c_left, each relative to exp(log_scale).
@@ -781,6 +844,8 @@ LogBounds bucket_delta(const Composition& comp, double epsilon, const BucketQuer
                          2.0 * static_cast<double>(size) * kRound;
     const double high = (upper + noise + outside) * (1.0 + slack);
     const double low = (lower - noise - outside) * (1.0 - slack);
+    if (!(std::isfinite(high) && std::isfinite(low) && std::isfinite(base) && std::isfinite(spectrum)))
+        return nothing_known(comp);
     LogBounds finite = {low > 0.0 ? base + std::log(low) : -kInf, base + std::log(high)};
     return add_infinite_mass(comp, finite);
 }

@@ -12,7 +12,7 @@ import pathlib
 import mpmath as mp
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from scipy import special
 
@@ -315,6 +315,7 @@ def test_health_centre_with_the_exact_confidence():
     k=st.sampled_from([1, 4, 60]),
     method=st.sampled_from(["exact", "published"]),
 )
+@example(epsilon0=8.0, rate=0.125, k=1, method="exact")
 def test_no_level_is_cheaper_than_the_cheapest(epsilon0, rate, k, method):
     model = risk.CostModel(full=1000.0, floor=10.0, rate=rate)
     best = model.cheapest(epsilon0=epsilon0, method=method, dimension=k)
@@ -334,6 +335,18 @@ def test_custom_cost():
     # The built-in cost as a callable gives the built-in answer.
     same = risk.CostModel.custom(lambda e: 550_000 * math.exp(-1 / e)).cheapest(epsilon0=0.5)
     assert same.cost == pytest.approx(risk.CostModel(full=550_000).cheapest(epsilon0=0.5).cost, rel=1e-12)
+
+
+def test_several_local_minima_are_all_looked_at():
+    model = risk.CostModel(full=1000.0, rate=0.125)
+    best = model.cheapest(epsilon0=8.0)
+    assert best.uniqueness == "the lowest of 2 local minima, checked"
+    grid = np.unique(np.concatenate([np.geomspace(1e-3, 7.999, 20_000), np.linspace(1e-3, 7.999, 20_000)]))
+    costs = model.cost_at_risk(epsilon=grid, epsilon0=8.0)
+    inner = costs[1:-1]
+    assert np.count_nonzero((inner < costs[:-2]) & (inner < costs[2:])) == 2
+    assert best.cost <= np.min(costs) * (1 + 1e-14)
+    assert best.cost == pytest.approx(np.min(costs), rel=1e-6)
 
 
 @pytest.mark.parametrize("epsilon0", [300.0, 1e4, 1e6])

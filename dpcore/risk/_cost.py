@@ -23,6 +23,14 @@ _CHECK_POINTS = 513
 _CHECK_SLACK = 1e-9
 
 
+# Points of each of two grids, geometric and even, on which local minima are looked for where theory is silent.
+_SEARCH = 513
+
+
+def _root(function: Callable[[float], float], low: float, high: float) -> float:
+    return float(optimize.brentq(function, low, high, xtol=4e-16 * low, rtol=8.9e-16, maxiter=200))
+
+
 class NotConvexError(ValueError):
     """The cost is not convex and non-decreasing, so that a cheapest level need not be unique."""
 
@@ -48,7 +56,8 @@ class Cheapest(Result):
     method : str
         Which confidence was used.
     uniqueness : str
-        Why no other level is as cheap: "proved" or "checked".
+        Why no other level is cheaper: "proved" or "checked" to be the only minimum, or "the lowest of n local
+        minima, checked".
 
     Examples
     --------
@@ -136,8 +145,9 @@ class CostModel:
 
     Notes
     -----
-    Lemma 4 of the paper calls Equation 8 convex. It is convex only up to epsilon = rate/2; the cheapest level
-    is unique all the same, and `cheapest` says whether that is proved or was checked. The proof, and the
+    Lemma 4 of the paper calls Equation 8 convex. It is convex only up to epsilon = rate/2. The cheapest level is
+    unique with the published confidence, and with the exact one up to epsilon0 = 3.26 rate; beyond, `cheapest`
+    looks for all local minima, takes the lowest and says how many there are. The proof, and the
     paper's other slips (the floor breaks its own constraint E(epsilon) <= E), are in docs/risk_auditors.md.
 
     Examples
@@ -337,17 +347,17 @@ class CostModel:
             low /= 2
         if slope(high) >= 0:  # a flat top: the whole range up to here costs the same in double precision
             return high, "checked"
-        root = float(optimize.brentq(slope, low, high, xtol=4e-16 * low, rtol=8.9e-16, maxiter=200))
         # Proved for every epsilon0 with the published confidence, up to rate/(1 - ln 2) with the exact one.
         if method == "published" or epsilon0 * (1 - math.log(2)) <= c:
-            return root, "proved"
-        signs = [slope(e) > 0 for e in np.geomspace(low, high, _CHECK_POINTS)]
-        if sum(a != b for a, b in itertools.pairwise(signs)) != 1:
-            raise NotConvexError(
-                f"the cost at risk has more than one local minimum for epsilon0 = {epsilon0!r}; "
-                "evaluate cost_at_risk on the levels of interest instead"
-            )
-        return root, "checked"
+            return _root(slope, low, high), "proved"
+        # slope falls on (0, rate/2], so there is no root below low; beyond, every fall through 0 is a local
+        # minimum of the cost.
+        grid = np.unique(np.concatenate([np.geomspace(low, high, _SEARCH), np.linspace(low, high, _SEARCH)]))
+        values = [slope(float(e)) for e in grid]
+        falls = [k for k, (a, b) in enumerate(itertools.pairwise(values)) if a > 0 >= b]
+        roots = [_root(slope, float(grid[k]), float(grid[k + 1])) for k in falls]
+        best = min(roots, key=lambda e: float(self.cost_at_risk(epsilon=e, epsilon0=epsilon0, method=method)))
+        return best, "checked" if len(roots) == 1 else f"the lowest of {len(roots)} local minima, checked"
 
     def _cheapest_custom(self, epsilon0: float, method: str, dimension: int) -> float:
         grid = epsilon0 * np.arange(1, _CHECK_POINTS + 1) / _CHECK_POINTS
@@ -505,11 +515,19 @@ class CostModel:
             return EpsilonRange(0.0, epsilon0, True, "no lower limit", "the noise of epsilon0")
         if over(best.epsilon) > 0:
             return EpsilonRange(best.epsilon, 0.0, False, "the cheapest level", "the budget")
-        low, high = 1e-12 * best.epsilon, epsilon0 * (1 - 1e-12)
-        if over(low) > 0:
-            low = float(optimize.brentq(over, low, best.epsilon, rtol=8.9e-16, xtol=1e-300))
-        if over(high) > 0:
-            high = float(optimize.brentq(over, best.epsilon, high, rtol=8.9e-16, xtol=1e-300))
+        # The nearest crossings on both sides of the cheapest level: with several local minima the levels within
+        # budget need not be one interval, and this is the one that holds the cheapest.
+        ends = []
+        for end in (1e-12 * best.epsilon, epsilon0 * (1 - 1e-12)):
+            inner = best.epsilon
+            for outer in np.linspace(best.epsilon, end, _SEARCH)[1:]:
+                if over(float(outer)) > 0:
+                    ends.append(float(optimize.brentq(over, inner, float(outer), rtol=8.9e-16, xtol=1e-300)))
+                    break
+                inner = float(outer)
+            else:
+                ends.append(inner)
+        low, high = ends
         while over(low) > 0:
             low = math.nextafter(low, math.inf)
         while over(high) > 0:

@@ -23,7 +23,7 @@ _AREAS = (
     "sensitivity",
 )
 
-__all__ = ["__version__", "build_info", "get_include", "get_library_dir", *_AREAS]
+__all__ = ["SecureBitGenerator", "__version__", "build_info", "get_include", "get_library_dir", *_AREAS]
 
 
 def build_info() -> dict[str, Any]:
@@ -58,6 +58,10 @@ def __getattr__(name: str) -> Any:
     # Areas import NumPy and SciPy; loading them on demand keeps `dpcore --help` instant.
     if name in _AREAS:
         return importlib.import_module(f"dpcore.{name}")
+    if name == "SecureBitGenerator":
+        from dpcore._bit_generator import SecureBitGenerator
+
+        return SecureBitGenerator
     if name == "__version__":
         from dpcore import _core
 

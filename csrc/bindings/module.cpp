@@ -14,6 +14,7 @@ void register_normal(py::module_& module);
 void register_poisson_binomial(py::module_& module);
 void register_confidence(py::module_& module);
 void register_samplers(py::module_& module);
+void register_bit_generator(py::module_& module);
 void register_accounting(py::module_& module);
 void register_sensitivity(py::module_& module);
 void register_selection(py::module_& module);
@@ -31,6 +32,7 @@ PYBIND11_MODULE(_core, module) {
     register_normal(module);
     register_confidence(module);
     register_samplers(module);
+    register_bit_generator(module);
     register_accounting(module);
     register_sensitivity(module);
     register_selection(module);

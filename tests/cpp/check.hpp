@@ -2,6 +2,7 @@
 // Debian has doctest, Catch2 and GTest, but the tests must also build where none is installed.
 #pragma once
 
+#include <atomic>
 #include <cstdio>
 #include <exception>
 #include <vector>
@@ -16,8 +17,8 @@ inline std::vector<Case>& cases() {
     static std::vector<Case> all;
     return all;
 }
-inline long passed = 0;
-inline long failed = 0;
+inline std::atomic<long> passed{0};
+inline std::atomic<long> failed{0};
 
 inline bool add(const char* name, void (*body)()) {
     cases().push_back({name, body});
@@ -40,7 +41,7 @@ inline int run_all() {
             std::fprintf(stderr, "%s: %s\n", c.name, error.what());
         }
     }
-    std::printf("%ld passed, %ld failed\n", passed, failed);
+    std::printf("%ld passed, %ld failed\n", passed.load(), failed.load());
     return failed == 0 && passed > 0 ? 0 : 1;
 }
 

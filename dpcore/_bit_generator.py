@@ -48,7 +48,7 @@ class SecureBitGenerator(BitGenerator):
     """
 
     def __init__(self) -> None:
-        super().__init__(_NoSeed())
+        super().__init__(_NoSeed())  # type: ignore[arg-type]
         _core.install_secure_stream(self.capsule)
 
     @property
@@ -56,7 +56,7 @@ class SecureBitGenerator(BitGenerator):
         """Refused: there is no seed."""
         raise TypeError("a SecureBitGenerator has no seed")
 
-    @property  # type: ignore[override]
+    @property
     def state(self) -> NoReturn:
         """Refused: the state is never shown."""
         raise TypeError("the state of a SecureBitGenerator cannot be read")
@@ -65,7 +65,7 @@ class SecureBitGenerator(BitGenerator):
     def state(self, value: object) -> NoReturn:
         raise TypeError("the state of a SecureBitGenerator cannot be set")
 
-    def spawn(self, n_children: int) -> list[SecureBitGenerator]:  # type: ignore[override]
+    def spawn(self, n_children: int) -> list[SecureBitGenerator]:
         """`n_children` further generators; all are independent anyway."""
         return [SecureBitGenerator() for _ in range(integer("n_children", n_children))]
 

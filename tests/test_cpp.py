@@ -26,3 +26,12 @@ def test_core_builds_without_python_and_its_tests_pass(tmp_path: pathlib.Path) -
     core = next((tmp_path / "build").glob("libdpcore.a"))
     symbols = run("nm", "--undefined-only", str(core))
     assert "Py" not in {line.split()[-1][:2] for line in symbols.splitlines() if line.strip()}
+    # A plain install, and programs built against it.
+    prefix = tmp_path / "prefix"
+    run("cmake", "--install", build, "--prefix", str(prefix))
+    for name, program in (("cpp", "service_core"), ("c", "release")):
+        source = shutil.copytree(ROOT / "examples" / name, tmp_path / name)
+        out = str(tmp_path / f"build-{name}")
+        run("cmake", "-S", str(source), "-B", out, *generator, f"-DCMAKE_PREFIX_PATH={prefix}")
+        run("cmake", "--build", out)
+        assert "epsilon at most" in run(f"{out}/{program}")

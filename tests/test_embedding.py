@@ -97,7 +97,9 @@ def test_cpp_program_by_cmake_from_the_wheel(tmp_path):
 
 
 def test_cmake_package_knows_its_version(tmp_path):
-    cmake_lists = "cmake_minimum_required(VERSION 3.18)\nproject(x LANGUAGES CXX)\nfind_package(dpcore {} REQUIRED)\n"
+    cmake_lists = (
+        "cmake_minimum_required(VERSION 3.18)\nproject(x LANGUAGES CXX)\nfind_package(dpcore {} REQUIRED)\n"
+    )
     major, minor = dpcore.__version__.split(".")[:2]
     for wanted, ok in ((f"{major}.{minor}", True), (f"{major}.{int(minor) + 1}", False)):
         folder = tmp_path / wanted

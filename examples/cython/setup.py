@@ -1,8 +1,9 @@
 """Builds the example: ``pip install --no-build-isolation .`` where dpcore and Cython are installed."""
 
-import dpcore
 from Cython.Build import cythonize
 from setuptools import Extension, setup
+
+import dpcore
 
 setup(
     name="noisy-counts",

@@ -2,8 +2,8 @@
 
     python serve.py --counts counts.json --ledger budget.ledger --budget 1.0 --epsilon 0.01 --workers 2
 
-The parent opens the socket, forks the workers and starts a new one whenever one ends, however it ended. SIGTERM and
-Ctrl-C stop everything after the requests under way. A small HTTP/1.1 server, meant to stand behind a real one.
+The parent opens the socket, forks the workers and starts a new one whenever one ends, however it ended. SIGTERM
+and Ctrl-C stop everything after the requests under way. A small HTTP/1.1 server, meant to stand behind a real one.
 """
 
 from __future__ import annotations

@@ -214,7 +214,8 @@ double gaussian_log_delta(double epsilon, double sigma, double sensitivity) {
     return -square + ((std::log(p.difference) - kLogSqrtTwoPi) - low);
 }
 
-#if defined(__x86_64__) && defined(__gnu_linux__) && !defined(__clang__)
+// Not under the thread sanitizer: the loader chooses a clone before the sanitizer has started.
+#if defined(__x86_64__) && defined(__gnu_linux__) && !defined(__clang__) && !defined(__SANITIZE_THREAD__)
 #define DPCORE_CLONES __attribute__((target_clones("default", "arch=x86-64-v3", "arch=x86-64-v4")))
 #else
 #define DPCORE_CLONES

@@ -1,0 +1,57 @@
+// What one release and one bulk call cost inside a C++ or C program; run by bench_embedding.py.
+#include <dpcore/c_api.h>
+#include <dpcore/samplers.hpp>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <cstdio>
+#include <vector>
+
+namespace {
+
+std::int64_t sink = 0;
+
+// Best of several samples, seconds a call.
+template <class F>
+double best(int samples, int repeats, F call) {
+    double least = 1e9;
+    for (int s = 0; s < samples; ++s) {
+        const auto start = std::chrono::steady_clock::now();
+        for (int i = 0; i < repeats; ++i) call(i);
+        const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
+        least = std::min(least, elapsed.count() / repeats);
+    }
+    return least;
+}
+
+}  // namespace
+
+int main() {
+    const dpcore::DiscreteLaplace laplace(10.0);
+    const dpcore::DiscreteGaussian gaussian(10.0);
+    const dpcore::GridLaplace real(10.0);
+    std::printf("cpp_discrete_laplace %.3e\n",
+                best(400, 2000, [&](int i) { sink += laplace.add(dpcore::secure_source(), i); }));
+    std::printf("cpp_discrete_gaussian %.3e\n",
+                best(400, 2000, [&](int i) { sink += gaussian.add(dpcore::secure_source(), i); }));
+    std::printf("cpp_laplace %.3e\n", best(400, 2000, [&](int i) {
+                    sink += static_cast<std::int64_t>(real.add(dpcore::secure_source(), i));
+                }));
+    dpcore_sampler* sampler = nullptr;
+    if (dpcore_discrete_laplace_new(10.0, &sampler) != DPCORE_OK) return 1;
+    std::printf("c_discrete_laplace %.3e\n", best(400, 2000, [&](int i) {
+                    std::int64_t out = 0;
+                    (void)dpcore_sampler_add(sampler, nullptr, i, &out);
+                    sink += out;
+                }));
+    std::vector<std::int64_t> bulk(1 << 22);
+    for (const unsigned threads : {1U, 2U})
+        std::printf("fill_%u %.3e\n", threads, best(7, 1, [&](int) {
+                                                   (void)dpcore_sampler_fill(sampler, nullptr, bulk.data(),
+                                                                             bulk.size(), threads);
+                                                   sink += bulk[7];
+                                               }) / static_cast<double>(bulk.size()));
+    dpcore_sampler_free(sampler);
+    return sink == 42 ? 2 : 0;
+}

@@ -1,4 +1,4 @@
-"""A regression whose sensitivity nobody can derive: measure it on public records, then release the coefficients."""
+"""A regression whose sensitivity nobody can derive: measure it on public records, then release."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def coefficients(data: FloatArray) -> FloatArray:
         scaled = design * weights[:, None]
         solution = np.linalg.solve(scaled.T @ design + 1e-3 * np.eye(3), scaled.T @ data[:, 2])
         weights = 1 / (1 + np.abs(data[:, 2] - design @ solution) / 10)
-    return solution
+    return np.asarray(solution, dtype=np.float64)
 
 
 def main() -> None:

@@ -1,7 +1,7 @@
 """Make the pictures of the documentation: ``python tools/make_pictures.py`` from the root of the repository.
 
-Needs the installed dpcore with matplotlib (``pip install '.[docs]'``), and for the picture of the report a Chromium on
-the path; without one that picture is left as it is.
+Needs the installed dpcore with matplotlib (``pip install '.[docs]'``), and for the picture of the report a
+Chromium on the path; without one that picture is left as it is.
 """
 
 from __future__ import annotations
@@ -83,13 +83,12 @@ def cost_curves() -> None:
     axes.annotate(
         f"published minimum\n{cheapest.cost:,.0f} at {cheapest.epsilon:.3f}",
         (cheapest.epsilon, cheapest.cost),
-        xytext=(0.05, 0.75),
-        textcoords="axes fraction",
+        xytext=(0.02, 12_000),
         arrowprops={"arrowstyle": "->"},
     )
-    axes.set(xlabel="epsilon", ylabel="expected compensation", ylim=(0, None))
+    axes.set(xlabel="epsilon", ylabel="expected compensation", ylim=(0, 105_000))
     axes.set_title("100 people, 5500 each, noise for ε₀ = 0.5")
-    axes.legend(loc="upper left")
+    axes.legend(loc="upper left", title="cost of a level that is")
     save(figure, "cost_curves")
 
 

@@ -28,6 +28,18 @@ def main() -> None:
     command = [str(program), "calibrate", "gaussian", "--epsilon", "1", "--delta", "1e-6", "--json"]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert abs(json.loads(done.stdout)["sigma"] - 4.224678889326836) < 1e-14
+    for words in (
+        "release example:hospital --where smoker==1 --epsilon 1 --no-ledger",
+        "release example:hospital --where smoker==1 --epsilon 0.2 --delta 1e-6 --known 5000 --bias 0.2:0.3 --no-ledger",
+        "release example:hospital --mean age --lower 0 --upper 120 --epsilon 1 --no-ledger",
+        "calibrate count --records 10000 --known 5000 --bias 0.25 --epsilon 0.2 --delta 1e-6",
+        "account gaussian:sigma=50,count=1000 laplace:epsilon=0.1",
+        "risk --records 100 --cost 550000 --budget 80000 --allowed-error 2",
+        "completion bash",
+        "info",
+    ):
+        done = subprocess.run([str(program), *words.split(), "--json"], capture_output=True, text=True, check=True)
+        assert isinstance(json.loads(done.stdout), dict), words
     print(f"smoke test of dpcore {dpcore.__version__} on Python {sys.version.split()[0]}: fine")
 
 

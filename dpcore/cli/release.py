@@ -291,7 +291,8 @@ def _plan_partial(
         except ValueError:
             raise Refusal(
                 f"refused: this count was released {len(earlier)} time(s) before, and this leaves no room "
-                f"for another within epsilon {arguments.epsilon:g} and delta {arguments.delta:g}"
+                f"for another within epsilon {arguments.epsilon:g}, delta {arguments.delta:g} and worst-case "
+                f"epsilon {worst:g}"
             ) from None
     mechanism, loss = None, None
     if found.noise_scale > 0.0:

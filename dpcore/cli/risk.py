@@ -8,7 +8,7 @@ which two conflict and what would help.
 examples:
   dpcore risk --records 100 --cost 550000 --budget 80000 --allowed-error 2
   dpcore risk --records 10000 --impact 5000 --threshold 1000 \
-    --allowed-error 20 --releases 12 --delta 1e-6 --report decision.html
+    --allowed-error 60 --releases 12 --delta 1e-6 --report decision.html
 """
 
 from __future__ import annotations

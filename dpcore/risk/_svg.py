@@ -119,6 +119,9 @@ def ranges(title: str, bars: Sequence[Bar], feasible: tuple[float, float], epsil
         for x, value, anchor, shift in ((x1, bar.low, "end", -5), (x2, bar.high, "start", 5)):
             if 0 < value < math.inf:
                 room = x + shift > left + 40 if anchor == "end" else x + shift < right - 40
+                if epsilon is not None:  # the line of the recommendation would run through the number
+                    ends = sorted((x + 0.4 * shift, x + 8 * shift))
+                    room = room and not ends[0] < axis(epsilon) < ends[1]
                 where = (x + shift, anchor) if room else (x - shift, "start" if anchor == "end" else "end")
                 inside = not room
                 parts.append(

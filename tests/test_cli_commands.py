@@ -1,0 +1,314 @@
+"""account, calibrate, risk, reproduce, completion: answers of the library, files, and wrong input."""
+
+import json
+import math
+import os
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+from dpcore import accounting, gaussian
+from dpcore.cli import COMMANDS, build_parser, main
+from dpcore.cli.reproduce import NAMES
+
+
+def run(capsys, *arguments):
+    code = main(list(map(str, arguments)))
+    captured = capsys.readouterr()
+    return code, captured.out, captured.err
+
+
+def facts(capsys, *arguments, code=0):
+    got, out, err = run(capsys, *arguments, "--json")
+    assert (got, err) == (code, "")
+    return json.loads(out)
+
+
+def narrow(out):
+    return all(len(line) <= 80 for line in out.splitlines())
+
+
+PROGRAMME = """
+[[mechanism]]
+name = "gaussian"
+sigma = 50
+count = 1000
+
+[[mechanism]]
+name = "laplace"
+epsilon = 0.1
+"""
+
+
+# ---------------------------------------------------------------------- account
+
+
+def test_account_says_what_the_library_says(capsys, tmp_path):
+    loss = accounting.from_gaussian(sigma=50.0) * 1000 + accounting.from_laplace(epsilon=0.1)
+    given = ("gaussian:sigma=50,count=1000", "laplace:epsilon=0.1")
+    found = facts(capsys, "account", *given, "--delta", 1e-6, 1e-9, "--epsilon", 2)
+    assert [row["epsilon_upper"] for row in found["epsilon"]] == [loss.epsilon(d).upper for d in (1e-6, 1e-9)]
+    assert found["delta"][0]["delta_lower"] == loss.delta(2.0).lower
+    assert found["releases"] == 1001
+    file = tmp_path / "programme.toml"
+    file.write_text(PROGRAMME)
+    assert facts(capsys, "account", file, "--delta", 1e-6)["epsilon"] == found["epsilon"][:1]
+    code, out, _ = run(capsys, "account", *given)
+    assert code == 0
+    assert narrow(out)
+    assert [line.split()[0] for line in out.splitlines()[2:6]] == ["1e-05", "1e-06", "1e-08", "1e-10"]
+    code, out, _ = run(capsys, "account", *given, "--delta", 1e-6, "--quiet")
+    assert float(out) == loss.epsilon(1e-6).upper
+
+
+@pytest.mark.parametrize("suffix", ["png", "svg", "pdf"])
+def test_account_draws(capsys, tmp_path, suffix):
+    plot = tmp_path / f"a.{suffix}"
+    assert run(capsys, "account", "gaussian:sigma=5,count=10", "--plot", plot)[0] == 0
+    assert plot.stat().st_size > 1000
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((), "MECHANISM"),
+        (("hope",), "there is no mechanism 'hope'"),
+        (("gaussian",), "needs sigma"),
+        (("gaussian:sigma",), "KEY=VALUE"),
+        (("gaussian:sigma=0",), "sigma"),
+        (("gaussian:sigma=nan",), "sigma"),
+        (("gaussian:sigma=big",), "sigma"),
+        (("gaussian:sigma=1,sigma=2",), "twice"),
+        (("gaussian:sigma=1,rate=2",), "has no 'rate'"),
+        (("gaussian:sigma=1,count=0",), "count"),
+        (("gaussian:sigma=1,count=1.5",), "count"),
+        (("none.toml",), "there is no file"),
+        (("gaussian:sigma=1", "--delta", "-1"), "delta"),
+        (("gaussian:sigma=1", "--plot", "a.txt"), "--plot"),
+        (("gaussian:sigma=1", "--plot", "no/such/folder/a.png"), "no/such/folder"),
+    ],
+)
+def test_account_bad_input(capsys, tmp_path, monkeypatch, arguments, message):
+    monkeypatch.chdir(tmp_path)
+    code, out, err = run(capsys, "account", *arguments)
+    assert (code, out, len(err.splitlines())) == (2, "", 1)
+    assert message in err
+    assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "nonsense",
+        "x = 1",
+        "mechanism = 3",
+        "[[mechanism]]\nsigma = 1",
+        "[[mechanism]]\nname = 'gaussian'",
+        "\0",
+    ],
+)
+def test_bad_programmes_are_one_line(capsys, tmp_path, text):
+    file = tmp_path / "a.toml"
+    file.write_text(text)
+    code, out, err = run(capsys, "account", file)
+    assert (code, out, len(err.splitlines())) == (2, "", 1)
+
+
+# ---------------------------------------------------------------------- calibrate
+
+
+def test_a_programme_is_calibrated_to_the_safe_side(capsys):
+    given = ("gaussian:sigma=1,count=52", "laplace:epsilon=1", "discrete_laplace:scale=2")
+    found = facts(capsys, "calibrate", "programme", *given, "--epsilon", 1, "--delta", 1e-6)
+    rows = {row["mechanism"]: row for row in found["mechanisms"]}
+    assert rows["gaussian"]["sigma"] == found["factor"]
+    assert rows["laplace"]["epsilon"] == 1 / found["factor"]
+    loss = (
+        accounting.from_gaussian(sigma=rows["gaussian"]["sigma"]) * 52
+        + accounting.from_laplace(epsilon=rows["laplace"]["epsilon"])
+        + accounting.from_discrete_laplace(scale=rows["discrete_laplace"]["scale"])
+    )
+    assert 0.999e-6 < loss.delta(1.0).upper <= 1e-6
+    code, out, _ = run(capsys, "calibrate", "programme", *given, "--epsilon", 1, "--delta", 1e-6)
+    assert code == 0
+    assert narrow(out)
+    code, _, err = run(
+        capsys, "calibrate", "programme", "approximate:epsilon=1,delta=0.1", "--epsilon", 1, "--delta", 0.1
+    )
+    assert code == 2
+    assert "no noise to scale" in err
+
+
+def test_quiet_prints_the_number_alone(capsys):
+    code, out, _ = run(capsys, "calibrate", "gaussian", "--epsilon", 1, "--delta", 1e-6, "--quiet")
+    assert (code, out) == (0, f"{gaussian.sigma(epsilon=1.0, delta=1e-6)!r}\n")
+
+
+# ---------------------------------------------------------------------- risk
+
+
+def test_risk_recommends_reports_and_refuses(capsys, tmp_path):
+    given = ("risk", "--records", 100, "--cost", 550000, "--allowed-error", 2)
+    for suffix in ("html", "json", "txt"):
+        report = tmp_path / f"decision.{suffix}"
+        found = facts(capsys, *given, "--budget", 80000, "--report", report)
+        assert found["epsilon"] == 0.5
+        assert "0.5" in report.read_text()
+    code, out, _ = run(capsys, *given, "--budget", 80000)
+    assert code == 0
+    assert narrow(out)
+    assert run(capsys, *given, "--budget", 80000, "--quiet")[:2] == (0, "0.5\n")
+    assert facts(capsys, *given, "--budget", 20000, code=1)["feasible"] is False
+    for wrong in (
+        ("risk",),
+        ("risk", "--records", 100),
+        ("risk", "--records", 0, "--allowed-error", 2),
+        ("risk", "--records", 100, "--impact", 5, "--allowed-error", 2),
+        (*given, "--budget", "nan"),
+        (*given, "--budget", 80000, "--report", tmp_path / "a.doc"),
+        (*given, "--budget", 80000, "--report", tmp_path / "no" / "a.html"),
+    ):
+        code, out, err = run(capsys, *wrong)
+        assert (code, out, len(err.splitlines())) == (2, "", 1)
+
+
+def _browser():
+    return shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+
+
+@pytest.mark.skipif(_browser() is None, reason="no browser is installed")
+def test_the_report_opens_in_a_browser(capsys, tmp_path):
+    report = tmp_path / "decision.html"
+    given = ("--records", 10000, "--impact", 5000, "--threshold", 1000, "--allowed-error", 60)
+    assert run(capsys, "risk", *given, "--releases", 12, "--delta", 1e-6, "--report", report)[0] == 0
+    source = report.read_text()
+    assert "<script" not in source
+    assert "http:" not in source.replace("http://www.w3.org", "")
+    assert "https:" not in source
+    command = [_browser(), "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path}/profile"]
+    done = subprocess.run([*command, "--dump-dom", report.as_uri()], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0
+    # The browser's own view of the page: the verdict, and every picture with its shapes.
+    assert "Use epsilon = " in done.stdout
+    assert done.stdout.count("<svg") == source.count("<svg") >= 3
+    assert done.stdout.count("<rect") == source.count("<rect")
+    picture = tmp_path / "shot.png"
+    shot = [*command, f"--screenshot={picture}", "--window-size=900,2000", report.as_uri()]
+    subprocess.run(shot, capture_output=True, timeout=120, check=True)
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    assert picture.stat().st_size > 20_000
+
+
+# ---------------------------------------------------------------------- reproduce
+
+
+def test_the_lecture_is_reproduced(capsys, tmp_path):
+    out = tmp_path / "a" / "b"
+    found = facts(capsys, "reproduce", "lecture", "--out", out)
+    names = sorted(path.name for path in out.iterdir())
+    assert sorted(os.path.basename(file) for file in found["files"]) == names
+    assert sum(name.endswith(".png") for name in names) == sum(name.endswith(".svg") for name in names) == 5
+    assert sum(name.endswith(".csv") for name in names) == 5
+    page = (out / "lecture.md").read_text()
+    assert "Var Lap(b) = 2 b²" in page
+    for figure in (name for name in names if name.endswith(".png")):
+        assert figure in page
+    risk = [line.split(",") for line in (out / "lecture_risk.csv").read_text().splitlines()[1:]]
+    for _, scale, exact, printed, simulated in risk:
+        assert float(exact) == 2 * float(printed) == 2 * float(scale) ** 2
+        # 20000 draws: the mean of squares has a relative deviation of sqrt(5/20000), and the seed is fixed.
+        assert abs(float(simulated) / float(exact) - 1) < 6 * math.sqrt(5 / 20000)
+
+
+def test_every_source_has_a_module():
+    root = os.path.dirname(sys.modules["dpcore"].__file__)
+    for name in NAMES:
+        assert os.path.exists(os.path.join(root, "reproduce", name.replace("-", "_") + ".py")), name
+
+
+def test_an_interrupted_or_failing_reproduction_leaves_nothing(capsys, tmp_path, monkeypatch):
+    from dpcore.reproduce import lecture
+
+    def interrupted(out, *, progress=False):
+        (out / "half.csv").write_text("x")
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(lecture, "run", interrupted)
+    code, out, err = run(capsys, "reproduce", "lecture", "--out", tmp_path / "new")
+    assert (code, out, err) == (130, "", "dpcore: interrupted\n")
+    assert os.listdir(tmp_path) == []
+    (tmp_path / "kept.txt").write_text("mine")
+    assert run(capsys, "reproduce", "lecture", "--out", tmp_path)[0] == 130
+    assert os.listdir(tmp_path) == ["kept.txt"]
+
+
+def test_reproduce_bad_input(capsys, tmp_path):
+    file = tmp_path / "file"
+    file.write_text("x")
+    for wrong in (
+        ("lecture",),
+        ("nothing", "--out", tmp_path),
+        ("lecture", "--out", file),
+        ("lecture", "--out", file / "x"),
+    ):
+        code, out, err = run(capsys, "reproduce", *wrong)
+        assert (code, out, len(err.splitlines())) == (2, "", 1)
+
+
+# ---------------------------------------------------------------------- completion, pipes
+
+
+def _complete(script, *words):
+    """What bash would offer after these words."""
+    typed = " ".join(f"'{word}'" for word in words)
+    program = f'{script}\nCOMP_WORDS=({typed}); COMP_CWORD={len(words) - 1}; _dpcore; echo "${{COMPREPLY[@]}}"'
+    done = subprocess.run(["bash", "-c", program], capture_output=True, text=True, check=True)
+    return done.stdout.split()
+
+
+def test_bash_completes(capsys):
+    code, script, _ = run(capsys, "completion", "bash")
+    assert code == 0
+    assert set(COMMANDS) <= set(_complete(script, "dpcore", ""))
+    assert _complete(script, "dpcore", "cal") == ["calibrate"]
+    assert _complete(script, "dpcore", "calibrate", "gau") == ["gaussian"]
+    assert _complete(script, "dpcore", "calibrate", "gaussian", "--eps") == ["--epsilon"]
+    assert _complete(script, "dpcore", "release", "x.csv", "--epsilon", "1", "--led") == ["--ledger"]
+
+
+@pytest.mark.parametrize("shell", ["zsh", "fish"])
+def test_other_shells_get_every_command_and_option(capsys, shell):
+    code, script, _ = run(capsys, "completion", shell)
+    assert code == 0
+    for command in COMMANDS:
+        assert command in script
+    assert "worst-case-epsilon" in script
+    if shutil.which(shell):
+        subprocess.run([shell, "-n"], input=script, text=True, check=True)
+    assert run(capsys, "completion", "tcsh")[0] == 2
+
+
+def test_a_closed_pipe_is_not_an_error_message():
+    program = f"{sys.executable} -P -m dpcore account laplace:epsilon=0.1 --json 2>&1 >/dev/full | cat"
+    if sys.version_info < (3, 11):
+        program = program.replace(" -P", "")
+    done = subprocess.run(["bash", "-c", program], capture_output=True, text=True, cwd="/")
+    assert "Traceback" not in done.stdout
+    program = f"cd / && {sys.executable} -m dpcore completion fish | head -1"
+    done = subprocess.run(["bash", "-c", program], capture_output=True, text=True)
+    assert done.stderr == ""
+    assert done.stdout.startswith("#")
+
+
+def test_all_parsers_refuse_abbreviations():
+    def walk(parser):
+        assert parser.allow_abbrev is False
+        for action in parser._actions:
+            if hasattr(action, "choices") and isinstance(action.choices, dict):
+                for sub in action.choices.values():
+                    walk(sub)
+
+    walk(build_parser())

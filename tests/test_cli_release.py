@@ -17,7 +17,7 @@ import pytest
 from pyarrow import parquet
 
 import dpcore
-from dpcore import gaussian
+from dpcore import gaussian, partial_knowledge
 from dpcore._predicate import Column, Predicate
 from dpcore.cli import main
 from dpcore.ledger import Ledger
@@ -279,6 +279,77 @@ def test_the_ledger_command(capsys, tmp_path):
     assert all(len(line) <= 80 for line in out.splitlines() if not line.startswith(path))
     assert ledger("--quiet") == (0, "1.5\n", "")
     assert json.loads(ledger("--json")[1])["spent"]["epsilon"] == 0.5
+
+
+# ---------------------------------------------------------------------- partial knowledge
+
+PARTIAL = ("--delta", 1e-6, "--known", 5000, "--bias", "0.2:0.3")
+
+
+def test_partial_knowledge_needs_less_noise_and_is_charged_the_worst_case(capsys, tmp_path):
+    path = tmp_path / "h.ledger"
+    true = sum(row["smoker"] == "1" for row in hospital())
+    budget = ("--ledger", path, "--budget-epsilon", 4, "--budget-delta", 1e-5)
+    facts = released(capsys, *SMOKERS, "--epsilon", 0.2, *PARTIAL, "--worst-case-epsilon", 1, *budget)
+    calibrated = partial_knowledge.calibrate(
+        epsilon=0.2, delta=1e-6, records=10_000, known=5000, bias=(0.2, 0.3), worst_case_epsilon=1.0
+    )
+    assert facts["noise_scale"] == calibrated.noise_scale < facts["gaussian_sigma"]
+    assert facts["saving"] == calibrated.saving > 0.5
+    assert isinstance(facts["value"], int)
+    assert abs(facts["value"] - true) <= 7 * facts["noise_scale"] + 1
+    (charge,) = Ledger(path).charges
+    assert (charge.epsilon, charge.delta) == (1.0, 1e-6)
+    code, out, _ = run(capsys, *SMOKERS, "--epsilon", 0.2, *PARTIAL, "--no-ledger")
+    assert code == 0
+    assert "saved" in out
+    assert "Nothing is guaranteed if these assumptions fail" in " ".join(out.split())
+    assert all(len(line) <= 80 for line in out.splitlines())
+
+
+def test_the_same_count_again_is_combined_exactly_or_refused(capsys, tmp_path):
+    path = tmp_path / "h.ledger"
+    Ledger.create(path, epsilon=20.0, delta=1e-4)
+    worst = ("--worst-case-epsilon", 5, "--ledger", path)
+    first = released(capsys, *SMOKERS, "--epsilon", 0.1, *PARTIAL, *worst)["noise_scale"]
+    assert "released 1 time(s) before" in refused(capsys, *SMOKERS, "--epsilon", 0.1, *PARTIAL, *worst, code=1)
+    assert len(Ledger(path).charges) == 1
+    second = released(capsys, *SMOKERS, "--epsilon", 0.12, *PARTIAL, *worst)["noise_scale"]
+    # Both releases together are within the second one's epsilon and delta.
+    together = partial_knowledge.count_delta(
+        epsilon=0.12, records=10_000, known=5000, bias=(0.2, 0.3), noise_scale=[first, second]
+    )
+    assert 0.99e-6 < together <= 1e-6
+    # A release of something else is not covered by the guarantee of the count, and the statement says so.
+    other = released(capsys, "example:hospital", "--where", "age >= 65", "--epsilon", 0.2, *PARTIAL, *worst)
+    assert "2 release(s) of other numbers" in other["statement"]
+
+
+def test_no_noise_where_none_is_needed(capsys):
+    facts = released(
+        capsys, *SMOKERS, "--epsilon", 1, "--delta", 1e-6, "--known", 5000, "--bias", 0.25, "--no-ledger"
+    )
+    assert (facts["noise"], facts["noise_scale"], facts["lower"]) == ("none needed", 0.0, facts["value"])
+    assert "without any noise" in facts["statement"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((*PARTIAL, "--ledger", "x", "--budget-epsilon", 1), "--worst-case-epsilon is needed"),
+        (("--delta", 1e-6, "--known", 10_000, "--bias", 0.5, "--no-ledger"), "known"),
+        (("--delta", 1e-6, "--known", -1, "--bias", 0.5, "--no-ledger"), "known"),
+        (("--delta", 1e-6, "--known", 5, "--bias", 1.5, "--no-ledger"), "bias"),
+        (("--delta", 1e-6, "--known", 5, "--bias", "0.4:0.2", "--no-ledger"), "bias"),
+        (("--delta", 1e-6, "--known", 5, "--bias", "a:b", "--no-ledger"), "not a number"),
+        (("--delta", 1e-6, "--known", 5, "--bias", "10@0.5", "--no-ledger"), "9994 unknown records"),
+        ((*PARTIAL, "--worst-case-epsilon", 0.1, "--no-ledger"), "worst_case_epsilon"),
+    ],
+)
+def test_bad_partial_knowledge(capsys, tmp_path, monkeypatch, arguments, message):
+    monkeypatch.chdir(tmp_path)
+    assert message in refused(capsys, *SMOKERS, "--epsilon", 0.2, *arguments)
+    assert os.listdir(tmp_path) == []
 
 
 # ---------------------------------------------------------------------- wrong input

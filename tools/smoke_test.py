@@ -30,7 +30,7 @@ def main() -> None:
     assert abs(json.loads(done.stdout)["sigma"] - 4.224678889326836) < 1e-14
     for words in (
         "release example:hospital --where smoker==1 --epsilon 1 --no-ledger",
-        "release example:hospital --where smoker==1 --epsilon 0.2 --delta 1e-6 --known 5000 --bias 0.2:0.3 --no-ledger",
+        "release example:hospital --where smoker==1 --epsilon 1 --delta 1e-6 --known 50 --bias 0.25 --no-ledger",
         "release example:hospital --mean age --lower 0 --upper 120 --epsilon 1 --no-ledger",
         "calibrate count --records 10000 --known 5000 --bias 0.25 --epsilon 0.2 --delta 1e-6",
         "account gaussian:sigma=50,count=1000 laplace:epsilon=0.1",

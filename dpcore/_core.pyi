@@ -318,3 +318,29 @@ def randomized_response_fill(
 ) -> None: ...
 def choose(scores: FloatArray, factor: float, rng: InsecureTestRng | None, /) -> int: ...
 def choose_exactly(uniform: list[int], scores: FloatArray, factor: float, /) -> int: ...
+# count_delta
+def count_delta_bounded(
+    epsilon: float, unknown: int, bias: float, noise_scale: float, direction: int, /
+) -> tuple[float, float]: ...
+def count_log_delta(
+    epsilon: FloatArray, unknown: FloatArray, bias: FloatArray, noise_scale: FloatArray, direction: int, /
+) -> FloatArray: ...
+def joint_delta_estimated(
+    epsilon: float, unknown: int, bias: float, noise_scale: float, estimate_scale: float, direction: int, /
+) -> tuple[float, float]: ...
+def count_delta_two_bounded(
+    epsilon: float,
+    first: int,
+    first_bias: float,
+    second: int,
+    second_bias: float,
+    noise_scale: float,
+    direction: int,
+    /,
+) -> tuple[float, float]: ...
+def count_delta_range(
+    epsilon: float, unknown: int, low: float, high: float, noise_scale: float, direction: int, budget: int, /
+) -> tuple[float, float, float, int, int, bool]: ...
+def count_delta_window(
+    epsilon: float, pmf: FloatArray, value_error: float, left_out: float, noise_scale: float, direction: int, /
+) -> tuple[float, float]: ...

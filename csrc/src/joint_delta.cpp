@@ -1,0 +1,226 @@
+#include "dpcore/joint_delta.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <stdexcept>
+#include <vector>
+
+#include "count_points.hpp"
+#include "half_line.hpp"
+
+namespace dpcore {
+
+namespace {
+
+using detail::SignedPoints;
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+// Gauss-Legendre on [0, 1]: 4 points for a Laplace scale of 1 or more (the integrand is a combination of
+// exp(+-y/scale) and smooth in the threshold: error (1/scale)^8 / 8! / 4^8), 16 below.
+constexpr double kGauss4[2][2] = {{0.33998104358485626, 0.65214515486254614},
+                                  {0.86113631159405258, 0.34785484513745386}};
+constexpr double kGauss16[8][2] = {
+    {0.095012509837637440185, 0.18945061045506849629}, {0.28160355077925891323, 0.18260341504492358887},
+    {0.45801677765722738634, 0.16915651939500253819},  {0.61787624440264374845, 0.14959598881657673208},
+    {0.7554044083550030339, 0.12462897125553387205},   {0.86563120238783174388, 0.09515851168249278481},
+    {0.94457502307323257608, 0.062253523938647892863}, {0.9894009349916499326, 0.027152459411754094852}};
+
+// The integrand in y, in units of exp(log_unit).
+class Given {
+public:
+    Given(const SignedPoints& points, double beta, double scale, StopCheck stop)
+        : points_(points), base_(points), beta_(beta), scale_(scale), stop_(stop) {
+        const double width = points.offset.back() - points.offset.front();
+        if (width / scale > 600.0 || !points.log_scale.empty()) points_.log_scale.resize(points.offset.size());
+        points_.total = 0.0;  // the sum of the reweighted points is not known
+        points_.log_unit = 0.0;
+    }
+
+    // y relative to kappa.
+    double operator()(double y) {
+        const double at_kappa = std::fabs(y);
+        for (std::size_t i = 0; i < base_.offset.size(); ++i) {
+            const double exponent = (at_kappa - std::fabs(y - base_.offset[i])) / scale_;
+            if (points_.log_scale.empty())
+                points_.weight[i] = base_.weight[i] * std::exp(exponent);
+            else
+                points_.log_scale[i] = exponent + (base_.log_scale.empty() ? 0.0 : base_.log_scale[i]);
+        }
+        const detail::HalfLineSum sum = detail::half_line_sum(points_, beta_, stop_, guess_);
+        guess_ = sum.threshold;
+        cut_ = cut_ || sum.cut_below || sum.cut_above;
+        return std::exp(sum.log_value - at_kappa / scale_) / (2.0 * scale_);
+    }
+    bool cut() const { return cut_; }
+
+private:
+    SignedPoints points_;
+    const SignedPoints& base_;
+    double beta_;
+    double scale_;
+    StopCheck stop_;
+    double guess_ = 0.0;
+    bool cut_ = false;
+};
+
+double cell(Given& given, double from, double scale) {
+    double sum = 0.0;
+    const auto add = [&](const double(&node)[2]) {
+        sum += 0.5 * node[1] * (given(from + 0.5 - 0.5 * node[0]) + given(from + 0.5 + 0.5 * node[0]));
+    };
+    if (scale >= 1.0)
+        for (const auto& node : kGauss4) add(node);
+    else
+        for (const auto& node : kGauss16) add(node);
+    return sum;
+}
+
+constexpr int kNodes = 11;
+
+// Weights w with sum_{i<length} p(i) = sum_n w_n p(x_n) for every polynomial p of degree < count.
+std::vector<double> summation_weights(const std::vector<double>& x, double length) {
+    const std::size_t n = x.size();
+    // Moments in the Chebyshev basis on [0, length - 1]; the sums of the basis over the integers are plain sums.
+    std::vector<double> matrix(n * n);
+    std::vector<double> right(n, 0.0);
+    const auto basis = [&](double at, std::vector<double>& out) {
+        const double u = 2.0 * at / (length - 1.0) - 1.0;
+        out[0] = 1.0;
+        if (n > 1) out[1] = u;
+        for (std::size_t k = 2; k < n; ++k) out[k] = 2.0 * u * out[k - 1] - out[k - 2];
+    };
+    std::vector<double> values(n);
+    for (double i = 0.0; i < length; i += 1.0) {
+        basis(i, values);
+        for (std::size_t k = 0; k < n; ++k) right[k] += values[k];
+    }
+    for (std::size_t column = 0; column < n; ++column) {
+        basis(x[column], values);
+        for (std::size_t row = 0; row < n; ++row) matrix[row * n + column] = values[row];
+    }
+    for (std::size_t pivot = 0; pivot < n; ++pivot) {
+        std::size_t best = pivot;
+        for (std::size_t row = pivot + 1; row < n; ++row)
+            if (std::fabs(matrix[row * n + pivot]) > std::fabs(matrix[best * n + pivot])) best = row;
+        for (std::size_t k = 0; k < n; ++k) std::swap(matrix[pivot * n + k], matrix[best * n + k]);
+        std::swap(right[pivot], right[best]);
+        for (std::size_t row = pivot + 1; row < n; ++row) {
+            const double factor = matrix[row * n + pivot] / matrix[pivot * n + pivot];
+            for (std::size_t k = pivot; k < n; ++k) matrix[row * n + k] -= factor * matrix[pivot * n + k];
+            right[row] -= factor * right[pivot];
+        }
+    }
+    std::vector<double> out(n);
+    for (std::size_t row = n; row-- > 0;) {
+        double value = right[row];
+        for (std::size_t k = row + 1; k < n; ++k) value -= matrix[row * n + k] * out[k];
+        out[row] = value / matrix[row * n + row];
+    }
+    return out;
+}
+
+struct Integral {
+    double value = 0.0;
+    double error = 0.0;
+    bool cut = false;
+};
+
+Integral integrate(const SignedPoints& points, double beta, double scale, double deviation, StopCheck stop) {
+    Given given(points, beta, scale, stop);
+    Integral out;
+    const double first = points.offset.front();
+    const double last = points.offset.back();
+    out.value = scale * (given(first) + given(last));  // beyond the points the integrand falls as exp(-|y|/scale)
+    const double cells = last - first;
+    // Panels about as long as the integrand is smooth.
+    const double length = std::max(1.0, std::floor(std::min({2.0 * deviation, 2.0 * scale, cells})));
+    if (length < 2.0 * kNodes) {
+        for (double i = 0.0; i < cells; i += 1.0) out.value += cell(given, first + i, scale);
+        out.error = 1e-12 * out.value;
+    } else {
+        for (double start = 0.0; start < cells; start += length) {
+            const double size = std::min(length, cells - start);
+            std::vector<double> nodes;
+            const int count = size < 2.0 * kNodes ? static_cast<int>(size) : kNodes;
+            for (int n = 0; n < count; ++n) {
+                const double u = size < 2.0 * kNodes
+                                     ? n
+                                     : std::round((size - 1.0) * 0.5 * (1.0 - std::cos(M_PI * n / (count - 1.0))));
+                nodes.push_back(u);
+            }
+            std::vector<double> values;
+            for (const double x : nodes) values.push_back(cell(given, first + start + x, scale));
+            const std::vector<double> weights = summation_weights(nodes, size);
+            double fine = 0.0;
+            for (std::size_t n = 0; n < nodes.size(); ++n) fine += weights[n] * values[n];
+            out.value += fine;
+            if (count == kNodes) {  // every second node: half the degree
+                std::vector<double> few;
+                for (int n = 0; n < count; n += 2) few.push_back(nodes[static_cast<std::size_t>(n)]);
+                const std::vector<double> coarse_weights = summation_weights(few, size);
+                double coarse = 0.0;
+                for (std::size_t n = 0; n < few.size(); ++n) coarse += coarse_weights[n] * values[2 * n];
+                // Halving the degree squares the error of the fine rule; the square root of that is pessimistic.
+                const double scale_of = std::max(std::fabs(fine), 1e-300);
+                const double gap = std::fabs(fine - coarse) / scale_of;
+                out.error += scale_of * std::pow(gap, 1.5);
+            }
+        }
+    }
+    out.cut = given.cut();
+    return out;
+}
+
+CountDelta one_direction(double epsilon, std::int64_t unknown, double bias, double beta, double scale,
+                         bool reflected, StopCheck stop) {
+    const detail::Problem problem = detail::make_problem(epsilon, unknown, bias, reflected);
+    for (double widen = 1.3;; widen *= 1.5) {
+        // The Laplace factor tilts the law by up to 1/scale in either direction: look as far as the noise and the
+        // law themselves reach for the epsilons between.
+        const detail::Extent extent = detail::extent_of(problem, beta, widen);
+        SignedPoints points;
+        if (detail::is_deep(problem, extent))
+            detail::deep_points(problem, extent, beta, true, points, stop);
+        else
+            detail::window_points(problem, extent, beta, true, points, stop);
+        const Integral sum = integrate(points, beta, scale, extent.deviation, stop);
+        if (sum.cut && widen < 20.0) continue;
+        const double log_value = std::log(sum.value) + points.log_unit;
+        return {std::min(0.0, log_value),
+                sum.error / sum.value + (1000.0 + 100.0 * std::fabs(log_value)) * 0x1p-53};
+    }
+}
+
+}  // namespace
+
+CountDelta joint_delta(double epsilon, std::int64_t unknown, double bias, double noise_scale,
+                       double estimate_scale, Direction direction, StopCheck stop) {
+    if (!(estimate_scale > 0.0 && estimate_scale < kInfinity))
+        throw std::invalid_argument("estimate_scale must be finite and > 0");
+    // Without noise the second release is the count itself and the first adds nothing.
+    if (noise_scale < detail::kLeastNoise)
+        return count_delta(epsilon, unknown, bias, noise_scale, direction, stop);
+    if (direction == Direction::both) {
+        const CountDelta add =
+            joint_delta(epsilon, unknown, bias, noise_scale, estimate_scale, Direction::add, stop);
+        const CountDelta remove =
+            joint_delta(epsilon, unknown, bias, noise_scale, estimate_scale, Direction::remove, stop);
+        return add.log_delta >= remove.log_delta ? add : remove;
+    }
+    if (!(epsilon > 0.0 && epsilon < kInfinity)) throw std::invalid_argument("epsilon must be finite and > 0");
+    if (!(noise_scale < kInfinity)) throw std::invalid_argument("noise_scale must be finite and >= 0");
+    if (unknown < 0 || unknown >= (std::int64_t{1} << 53))
+        throw std::invalid_argument("unknown must be in [0, 2^53)");
+    if (!(bias >= 0.0 && bias <= 1.0)) throw std::invalid_argument("bias must be in [0, 1]");
+    // No unknown record is one record that never counts in disguise: the two-point law is the same for any bias.
+    if (unknown == 0 || bias < detail::kNoBias || bias == 1.0) {
+        unknown = 0;
+        bias = 0.5;
+    }
+    return one_direction(epsilon, unknown, bias, noise_scale, estimate_scale, direction == Direction::remove,
+                         stop);
+}
+
+}  // namespace dpcore

@@ -1,0 +1,235 @@
+"""Laws of the sum of the unknown records, each with its delta and a bound on the error of that delta."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Protocol
+
+import numpy as np
+
+from dpcore import _core
+from dpcore.partial_knowledge._bias import Bias, FloatArray, Mixture, Range, Strata, Unequal
+
+DIRECTIONS = {"add": 0, "remove": 1, "both": 2}
+
+# Relative error of the values of distributions.stratified_pmf and poisson_binomial_pmf, with room to spare: a
+# convolution adds one rounding a term, and terms are of one sign.
+_PMF_ERROR = 1e-13
+
+
+class Law(Protocol):
+    """What calibration needs to know of the unknown records."""
+
+    def log_delta(self, epsilon: float, noise_scale: float, direction: int) -> tuple[float, float]:
+        """Ln of delta, and a bound on the relative error of delta: exact <= exp(ln) * (1 + bound)."""
+
+    def least_noise(self, epsilon: float, goal: float, plain: float) -> float:
+        """Smallest noise, at most `plain`, at which ln of delta is certainly at most `goal`."""
+
+
+class _Solved:
+    """The calibration shared by laws that are cheap to evaluate."""
+
+    def log_delta(self, epsilon: float, noise_scale: float, direction: int) -> tuple[float, float]:
+        raise NotImplementedError
+
+    def least_noise(self, epsilon: float, goal: float, plain: float) -> float:
+        """See `Law`."""
+        return solve_noise(lambda noise: log_delta_upper(self, epsilon, noise) - goal, plain)
+
+
+class Binomial(_Solved):
+    """`unknown` records of one bias."""
+
+    def __init__(self, unknown: int, bias: float) -> None:
+        self.unknown = unknown
+        self.bias = bias
+
+    def log_delta(self, epsilon: float, noise_scale: float, direction: int) -> tuple[float, float]:
+        """See `Law`."""
+        return _core.count_delta_bounded(epsilon, self.unknown, self.bias, noise_scale, direction)
+
+
+class Vertices:
+    """`unknown` records with any probabilities in [low, high]: the worst vertex."""
+
+    BUDGET = 2000  # evaluations of a branch-and-bound search; beyond it the bound reached is given
+
+    def __init__(self, unknown: int, bias: Range) -> None:
+        self.unknown = unknown
+        self.low = bias.low
+        self.high = bias.high
+
+    def search(
+        self, epsilon: float, noise_scale: float, direction: int
+    ) -> tuple[float, float, float, int, int, bool]:
+        """Ln delta, error, ln delta of the best vertex, its records at `low`, evaluations, whether it is proved."""
+        return _core.count_delta_range(
+            epsilon, self.unknown, self.low, self.high, noise_scale, direction, self.BUDGET
+        )
+
+    def log_delta(self, epsilon: float, noise_scale: float, direction: int) -> tuple[float, float]:
+        """See `Law`."""
+        value, error, *_ = self.search(epsilon, noise_scale, direction)
+        return value, error
+
+    def least_noise(self, epsilon: float, goal: float, plain: float) -> float:
+        """See `Law`. Solved on the worst vertex found so far, then proved by a search, until both agree."""
+        tried = {0, self.unknown}
+
+        def excess(noise: float) -> float:
+            worst = -math.inf
+            for at_low in tried:
+                value, error = _core.count_delta_two_bounded(
+                    epsilon, at_low, self.low, self.unknown - at_low, self.high, noise, 2
+                )
+                worst = max(worst, _upper(value, error))
+            return worst - goal
+
+        noise = 0.0
+        for _ in range(12):
+            noise = max(noise, solve_noise(excess, plain))
+            if noise >= plain:
+                return plain
+            value, error, _, at_low, _, _proved = self.search(epsilon, noise, 2)
+            over = _upper(value, error) - goal
+            if over <= 0.0:
+                return noise
+            if at_low not in tried:
+                tried.add(at_low)
+                continue
+            # The search could not tell vertices apart (or rounding is in the way): ask the same of a goal lower by
+            # what is missing.
+            goal_gap = over * 1.01 + 1e-13
+            noise = solve_noise(lambda x, gap=goal_gap: excess(x) + gap, plain)  # type: ignore[misc]
+        return plain
+
+
+class Window(_Solved):
+    """Any log-concave law, as an array of probabilities of 0, 1, ..., all of them."""
+
+    def __init__(self, pmf: FloatArray, left_out: float = 0.0) -> None:
+        self.pmf = np.ascontiguousarray(pmf)
+        self.left_out = left_out
+
+    def log_delta(self, epsilon: float, noise_scale: float, direction: int) -> tuple[float, float]:
+        """See `Law`."""
+        return _core.count_delta_window(epsilon, self.pmf, _PMF_ERROR, self.left_out, noise_scale, direction)
+
+
+class Mixed(_Solved):
+    """A random choice among laws: exact where that is possible, else the mixture of the deltas."""
+
+    def __init__(self, components: list[tuple[float, Law]]) -> None:
+        self.components = components
+
+    def log_delta(self, epsilon: float, noise_scale: float, direction: int) -> tuple[float, float]:
+        """See `Law`. Given the component, the attacker can only do better (joint convexity)."""
+        if direction == DIRECTIONS["both"]:
+            both = [self.log_delta(epsilon, noise_scale, one) for one in (0, 1)]
+            return max(both)
+        total, worst = 0.0, 0.0
+        parts = []
+        for weight, law in self.components:
+            value, error = law.log_delta(epsilon, noise_scale, direction)
+            parts.append(math.log(weight) + value if weight > 0.0 else -math.inf)
+            worst = max(worst, error)
+        top = max(parts)
+        if top == -math.inf:
+            return top, worst
+        total = math.fsum(math.exp(part - top) for part in parts)
+        return min(0.0, top + math.log(total)), worst + 2.0**-50
+
+
+def _window(bias: Strata | Unequal) -> Window | Binomial:
+    from dpcore import distributions
+
+    if isinstance(bias, Unequal):
+        return Window(distributions.poisson_binomial_pmf(bias.probabilities))
+    groups = [group for group in bias.groups if group[0] > 0]
+    if len({p for _, p in groups}) <= 1:
+        return Binomial(sum(size for size, _ in groups), groups[0][1] if groups else 0.0)
+    _, pmf = distributions.stratified_pmf(groups)
+    return Window(pmf)
+
+
+class TwoGroups(_Solved):
+    """Two groups of records, each of one bias."""
+
+    def __init__(self, groups: list[tuple[int, float]]) -> None:
+        (self.first, self.first_bias), (self.second, self.second_bias) = groups
+
+    def log_delta(self, epsilon: float, noise_scale: float, direction: int) -> tuple[float, float]:
+        """See `Law`."""
+        return _core.count_delta_two_bounded(
+            epsilon, self.first, self.first_bias, self.second, self.second_bias, noise_scale, direction
+        )
+
+
+def law_of(bias: Bias, unknown: int) -> Law:
+    """The law of the sum of `unknown` records."""
+    if isinstance(bias, Range):
+        return Binomial(unknown, bias.low) if bias.low == bias.high else Vertices(unknown, bias)
+    if isinstance(bias, float):
+        return Binomial(unknown, bias)
+    if isinstance(bias, Mixture):
+        return Mixed([(weight, law_of(part, unknown)) for weight, part in bias.components])
+    if isinstance(bias, Strata):
+        groups = [group for group in bias.groups if group[0] > 0]
+        if len(groups) == 2:
+            return TwoGroups(groups)
+    return _window(bias)
+
+
+def _upper(log_delta: float, error: float) -> float:
+    if log_delta == -math.inf:
+        return log_delta
+    return min(0.0, log_delta + math.log1p(error) + 2.0**-51 * abs(log_delta))
+
+
+def log_delta_upper(law: Law, epsilon: float, noise_scale: float, direction: int = 2) -> float:
+    """A number that the exact ln of delta does not exceed."""
+    return _upper(*law.log_delta(epsilon, noise_scale, direction))
+
+
+def goal_of(delta: float) -> float:
+    """A number not above the exact ln of delta."""
+    goal = math.log(delta)
+    return goal - 2.0**-52 * abs(goal)
+
+
+def solve_noise(excess: Callable[[float], float], plain: float) -> float:
+    """Smallest noise, to about 1e-14 of it, at which `excess` is at most 0; 0 if it is there, `plain` if never.
+
+    `excess` falls with the noise. The result has been evaluated: ``excess(result) <= 0``, or it is `plain`, which
+    has a certificate of its own.
+    """
+    at_low = excess(0.0)
+    if at_low <= 0.0:
+        return 0.0
+    at_high = excess(plain)
+    if at_high >= 0.0:
+        return plain
+    # In noise^2 the logarithm of delta is nearly linear while the noise is small and convex when it is large: a
+    # bracketed secant (Illinois) needs 10 to 20 evaluations.
+    low, high = 0.0, plain * plain
+    while high - low > 2.0**-46 * high:
+        middle = low + (high - low) * at_low / (at_low - at_high)
+        if not low < middle < high:
+            break
+        value = excess(math.sqrt(middle))
+        if value > 0.0:
+            if value > 0.5 * at_low:
+                at_high *= 0.5
+            low, at_low = middle, value
+        else:
+            if value < 0.5 * at_high:
+                at_low *= 0.5
+            high, at_high = middle, value
+            if value > -(2.0**-46):
+                break
+    noise = math.sqrt(high)
+    while excess(noise) > 0.0:  # the square root may have rounded down
+        noise *= 1.0 + 2.0**-50
+    return min(noise, plain)

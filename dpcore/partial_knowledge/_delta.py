@@ -197,8 +197,8 @@ def joint_delta(
     estimate_scale : float, > 0
         Scale of the noise of the other release.
     estimate_noise : {"laplace", "gaussian"}
-        Laplace(estimate_scale), or normal with standard deviation `estimate_scale`. With normal noise both releases
-        are worth one with ``1/beta^2 = 1/noise_scale^2 + 1/estimate_scale^2``, exactly.
+        Laplace(estimate_scale), or normal with standard deviation `estimate_scale`. With normal noise both
+        releases are worth one with ``1/beta^2 = 1/noise_scale^2 + 1/estimate_scale^2``, exactly.
     direction : {"both", "add", "remove"}
         As for `count_delta`.
 

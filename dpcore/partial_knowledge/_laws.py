@@ -64,7 +64,7 @@ class Vertices:
     def search(
         self, epsilon: float, noise_scale: float, direction: int
     ) -> tuple[float, float, float, int, int, bool]:
-        """Ln delta, error, ln delta of the best vertex, its records at `low`, evaluations, whether it is proved."""
+        """Ln delta, error, ln delta of the best vertex, its records at `low`, evaluations, proved or not."""
         return _core.count_delta_range(
             epsilon, self.unknown, self.low, self.high, noise_scale, direction, self.BUDGET
         )

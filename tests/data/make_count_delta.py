@@ -2,8 +2,8 @@
 
 Needs python-flint (ball arithmetic, 300 bits). Two methods, both from the definition:
 
-integral   the positive part of f(x-1) - e^eps f(x) (or of the reverse) integrated over x: its sign changes are found
-           on a fine grid over everything that matters and refined by bisection, every positive stretch is
+integral   the positive part of f(x-1) - e^eps f(x) (or of the reverse) integrated over x: its sign changes are
+           found on a fine grid over everything that matters and refined by bisection, every positive stretch is
            integrated by 40-point Gauss-Legendre panels. Nothing is assumed about where the positive stretch is, or
            that there is only one.
 sum        sum_k [b(k-1) - e^eps b(k)] Phi((k-t)/beta) with t by bisection on the sign of the density difference,

@@ -17,8 +17,8 @@ using detail::SignedPoints;
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-// Gauss-Legendre on [0, 1]: 4 points for a Laplace scale of 1 or more (the integrand is a combination of
-// exp(+-y/scale) and smooth in the threshold: error (1/scale)^8 / 8! / 4^8), 16 below.
+// Gauss-Legendre on [0, 1]. Over a unit cell the integrand varies like exp(+-y/scale) and with the threshold: 4
+// points for a scale of 16 or more (error (1/scale)^8 / 8! / 4^8), 16 points below.
 constexpr double kGauss4[2][2] = {{0.33998104358485626, 0.65214515486254614},
                                   {0.86113631159405258, 0.34785484513745386}};
 constexpr double kGauss16[8][2] = {
@@ -70,7 +70,7 @@ double cell(Given& given, double from, double scale) {
     const auto add = [&](const double(&node)[2]) {
         sum += 0.5 * node[1] * (given(from + 0.5 - 0.5 * node[0]) + given(from + 0.5 + 0.5 * node[0]));
     };
-    if (scale >= 1.0)
+    if (scale >= 16.0)
         for (const auto& node : kGauss4) add(node);
     else
         for (const auto& node : kGauss16) add(node);

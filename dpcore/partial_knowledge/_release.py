@@ -1,0 +1,177 @@
+"""Releasing a count under partial knowledge: calibration, exact noise, and the statement that goes with it."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from dpcore import samplers
+from dpcore._results import Result
+from dpcore._validation import integer
+from dpcore.partial_knowledge._calibrate import CountCalibration, calibrate
+from dpcore.partial_knowledge._unknown_bias import (
+    EstimatedCalibration,
+    estimate_and_calibrate,
+    make_plan,
+    noisy,
+    private_count,
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class CountRelease(Result):
+    """A released count. Everything in it may be published."""
+
+    value: float
+    """Best estimate of the count from all that was released; not rounded to a whole number, not clamped."""
+    noise_scale: float
+    """Standard deviation of the noise in `value`; 0 if it is the count itself."""
+    records: int
+    outputs: tuple[tuple[float, float], ...]
+    """Each noisy output with its noise scale; `value` is their weighted mean."""
+    calibration: CountCalibration | EstimatedCalibration
+
+    @property
+    def proportion(self) -> float:
+        """The released mean: value / records."""
+        return self.value / self.records
+
+    @property
+    def statement(self) -> str:
+        """The guarantee in words."""
+        return self.calibration.statement
+
+
+class PartialKnowledgeCount:
+    """A mechanism that releases a count with the noise it needs against attackers of partial knowledge.
+
+    Parameters
+    ----------
+    records, known : int
+        As for `count_delta`.
+    epsilon : float, > 0
+        Of everything that one object releases.
+    delta : float, in (0, 1)
+        Of everything that one object releases.
+    worst_case_epsilon : float, >= epsilon
+        Epsilon of the plain guarantee that holds whatever the attacker knows. It has to be given, since its
+        absence (infinity) means that a count may be released without any noise.
+    bias : optional
+        What is known about the bias, as for `count_delta`. None: it is estimated from the data, privately.
+    attacker, estimate_share, failure_share : optional
+        As for `calibrate_unknown_bias`; only without `bias`.
+    releases : int, >= 1
+        How often `release` will be called on the same count; only with `bias`.
+    earlier_noise_scales : sequence of float
+        Releases of the same count made before; only with `bias`.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is outside its domain.
+
+    Examples
+    --------
+    >>> import math
+    >>> from dpcore import partial_knowledge as pk, samplers
+    >>> mechanism = pk.PartialKnowledgeCount(
+    ...     records=10_001, known=0, epsilon=0.1, delta=1e-6, worst_case_epsilon=1.0, bias=0.1
+    ... )
+    >>> released = mechanism.release(1017, rng=samplers.InsecureTestRng(1))
+    >>> round(released.noise_scale, 3)
+    21.564
+    >>> abs(released.value - 1017) < 200
+    True
+    """
+
+    def __init__(
+        self,
+        *,
+        records: int,
+        known: int,
+        epsilon: float,
+        delta: float,
+        worst_case_epsilon: float,
+        bias: Any = None,
+        attacker: str = "passive",
+        estimate_share: float | None = None,
+        failure_share: float | None = None,
+        releases: int = 1,
+        earlier_noise_scales: Sequence[float] = (),
+    ) -> None:
+        self._plan = make_plan(
+            records, known, epsilon, delta, attacker, estimate_share, failure_share, worst_case_epsilon
+        )
+        self._left = integer("releases", releases, least=1)
+        self._calibration: CountCalibration | None = None
+        if bias is not None:
+            if estimate_share is not None or failure_share is not None:
+                raise ValueError("estimate_share and failure_share have no meaning when bias is given")
+            self._calibration = calibrate(
+                epsilon=epsilon,
+                delta=delta,
+                records=records,
+                known=known,
+                bias=bias,
+                worst_case_epsilon=worst_case_epsilon,
+                releases=releases,
+                earlier_noise_scales=earlier_noise_scales,
+            )
+        elif self._left != 1 or len(earlier_noise_scales) > 0:
+            raise ValueError(
+                "releases must be 1 and earlier_noise_scales empty when bias is None: the guarantee with an estimated "
+                "bias is for one release and its estimate"
+            )
+
+    @property
+    def calibration(self) -> CountCalibration | None:
+        """The calibration, where the bias is given; None where it depends on the estimate."""
+        return self._calibration
+
+    def release(self, count: int, rng: samplers.InsecureTestRng | None = None) -> CountRelease:
+        """Release the count.
+
+        Parameters
+        ----------
+        count : int
+            The private count. A value outside 0..records is moved to the nearest end, without notice: an
+            exception would reveal it.
+        rng : InsecureTestRng, optional
+            For tests. By default the operating system's randomness.
+
+        Raises
+        ------
+        TypeError
+            If `count` is not an integer. A vector of counts is refused: disjoint groups of records are
+            independent and may each have a mechanism of their own, but cells of one table share their records, and
+            a record that moves from one cell to another changes two counts at once, for which nothing is proved.
+        RuntimeError
+            If the releases that the guarantee covers have all been made.
+        """
+        if isinstance(count, (list, tuple)) or getattr(count, "ndim", 0):
+            raise TypeError(
+                "count must be one integer: for counts of disjoint groups of records use one mechanism a group; counts "
+                "of different values of the same records have no proved guarantee under partial knowledge"
+            )
+        number = private_count(count, self._plan.records)
+        if self._left == 0:
+            raise RuntimeError("all releases that the guarantee covers have been made")
+        self._left -= 1
+        if self._calibration is not None:
+            scale = self._calibration.noise_scale
+            value = float(number) if scale == 0.0 else noisy(number, scale, rng)
+            return CountRelease(value, scale, self._plan.records, ((value, scale),), self._calibration)
+        found = estimate_and_calibrate(self._plan, number, rng)
+        outputs = [(found.estimate, found.estimate_scale)]
+        if found.noise_scale == 0.0:
+            outputs.append((float(number), 0.0))
+            return CountRelease(float(number), 0.0, self._plan.records, tuple(outputs), found)
+        if not math.isinf(found.noise_scale):
+            outputs.append((noisy(number, found.noise_scale, rng), found.noise_scale))
+        weights = [scale**-2 for _, scale in outputs]
+        value = math.fsum(w * v for w, (v, _) in zip(weights, outputs, strict=True)) / math.fsum(weights)
+        return CountRelease(
+            value, math.fsum(weights) ** -0.5, self._plan.records, tuple(outputs), found
+        )

@@ -1,6 +1,7 @@
 """Counts of unknown bias, releases, the published algorithms, and audits of what is released.
 
-Statistical tests state their level; the flakiness of the module is below 1e-5 a run (four tests at 1e-6 each).
+Statistical tests state their level; the flakiness of the module is below 1e-5 a run (four tests at 1e-6
+each).
 """
 
 import copy
@@ -34,7 +35,7 @@ def plan(records=2001, known=0, epsilon=0.5, delta=1e-3, attacker="passive", wor
 
 
 @pytest.mark.parametrize("attacker", ["passive", "active"])
-@pytest.mark.parametrize(("records", "known", "scale"), [(500, 100, 8.0), (60, 10, 3.0), (4000, 3000, 25.0)])
+@pytest.mark.parametrize(("records", "known", "scale"), [(500, 100, 8.0), (60, 10, 3.0), (1500, 1000, 25.0)])
 def test_range_misses_the_bias_with_the_probability_allowed(attacker, records, known, scale):
     """Exact: the law of the estimate is summed over its grid cells; nothing is simulated."""
     failure, grid = 1e-4, 1.0
@@ -82,7 +83,7 @@ def test_common_bias_bound_covers_the_whole_range():
 
 def test_noise_is_enough_for_every_bias_in_the_range():
     found = pk.calibrate_unknown_bias(
-        300_000, records=10**6, known=5 * 10**5, epsilon=0.01, delta=1e-6, rng=InsecureTestRng(5)
+        300_000, records=10**6, known=5 * 10**5, epsilon=0.006, delta=1e-6, rng=InsecureTestRng(5)
     )
     low, high = found.bias_range
     assert low < 0.3 < high
@@ -90,7 +91,7 @@ def test_noise_is_enough_for_every_bias_in_the_range():
     assert found.limited_by == "partial knowledge"
     for bias in np.linspace(low, high, 41):
         delta = pk.joint_delta(
-            epsilon=0.01,
+            epsilon=0.006,
             records=10**6,
             known=5 * 10**5,
             bias=float(bias),
@@ -101,7 +102,7 @@ def test_noise_is_enough_for_every_bias_in_the_range():
         assert delta <= found.delta - found.failure
     # and little more than the worst of them needs
     least = max(
-        pk.calibrate(epsilon=0.01, delta=0.99e-6, records=10**6, known=5 * 10**5, bias=p).noise_scale
+        pk.calibrate(epsilon=0.006, delta=0.99e-6, records=10**6, known=5 * 10**5, bias=p).noise_scale
         for p in (low, high)
     )
     assert found.combined_noise_scale <= 1.05 * least
@@ -112,10 +113,10 @@ def test_saving_at_a_million_records():
     assert found.noise_scale < 0.5 * gaussian.sigma(epsilon=1.0, delta=1e-6)
 
 
-@pytest.mark.parametrize("attacker", ["passive", "active"])
-@pytest.mark.parametrize("bias", [0.05, 0.3, 0.5])
+@pytest.mark.parametrize("attacker", ["passive", pytest.param("active", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("bias", [0.05, 0.5])
 def test_exact_delta_of_the_adaptive_mechanism(attacker, bias):
-    """What both outputs reveal together, noise chosen from the first one included, integrated from the definition."""
+    """What both outputs reveal together, the choice of the noise included, integrated from the definition."""
     epsilon, delta, known = 0.7, 1e-2, 20
     p = plan(records=121, known=known, epsilon=epsilon, delta=delta, attacker=attacker)
     unknown = 100
@@ -127,7 +128,7 @@ def test_exact_delta_of_the_adaptive_mechanism(attacker, bias):
         for order in (1, -1):
             up, down = np.append(0, b), np.append(b, 0)
             weight = up - math.exp(epsilon) * down if order == 1 else down - math.exp(epsilon) * up
-            y = np.arange(part - 9 * first, part + unknown + 1 + 9 * first, first / 8)
+            y = np.arange(part - 9 * first, part + unknown + 1 + 9 * first, first / 4)
             total = 0.0
             for at in y:
                 noise = calibrate_from_estimate(p, float(round(at * 16) / 16)).noise_scale
@@ -137,9 +138,9 @@ def test_exact_delta_of_the_adaptive_mechanism(attacker, bias):
                 elif math.isinf(noise):
                     total += max(given.sum(), 0.0)
                 else:
-                    t = np.linspace(-15 * noise, unknown + 15 * noise, 1500)
+                    t = np.linspace(-15 * noise, unknown + 15 * noise, 800)
                     total += (stats.norm.cdf(order * (k - t[:, None]) / noise) @ given).max()
-            total *= first / 8
+            total *= first / 4
             assert total <= delta
             assert total > 0.0
 
@@ -173,7 +174,9 @@ def test_result_depends_on_the_count_through_the_estimate_alone():
 
 def test_counts_out_of_range_are_clamped_without_notice():
     def run(count):
-        return pk.calibrate_unknown_bias(count, records=100, known=0, epsilon=1.0, delta=1e-3, rng=InsecureTestRng(4))
+        return pk.calibrate_unknown_bias(
+            count, records=100, known=0, epsilon=1.0, delta=1e-3, rng=InsecureTestRng(4)
+        )
 
     assert run(-5) == run(0)
     assert run(10**30) == run(100)
@@ -192,7 +195,10 @@ def test_bad_shares(name, value):
 def test_bad_public_arguments():
     good = dict(records=20, known=5, epsilon=1.0, delta=1e-3)
     for change, match in (
-        ({"known": 20}, "known"), ({"delta": 0.0}, "delta"), ({"epsilon": -1.0}, "epsilon"), ({"attacker": "lazy"}, "attacker"),
+        ({"known": 20}, "known"),
+        ({"delta": 0.0}, "delta"),
+        ({"epsilon": -1.0}, "epsilon"),
+        ({"attacker": "lazy"}, "attacker"),
     ):
         with pytest.raises(ValueError, match=match):
             pk.calibrate_unknown_bias(3, **(good | change))
@@ -226,7 +232,9 @@ def test_release_without_noise_is_the_count():
         records=10**6, known=10**5, epsilon=1.0, delta=1e-6, worst_case_epsilon=math.inf, bias=0.5
     )
     assert mechanism.release(450_123).value == 450_123.0
-    private = pk.PartialKnowledgeCount(records=10**6, known=10**5, epsilon=1.0, delta=1e-6, worst_case_epsilon=math.inf)
+    private = pk.PartialKnowledgeCount(
+        records=10**6, known=10**5, epsilon=1.0, delta=1e-6, worst_case_epsilon=math.inf
+    )
     out = private.release(450_123, rng=InsecureTestRng(3))
     assert out.value == 450_123.0
     assert len(out.outputs) == 2
@@ -244,7 +252,9 @@ def test_release_with_estimated_bias_combines_both_outputs():
 
 
 def test_vectors_are_refused_with_the_reason():
-    mechanism = pk.PartialKnowledgeCount(records=50, known=5, epsilon=1.0, delta=1e-3, worst_case_epsilon=2.0, bias=0.5)
+    mechanism = pk.PartialKnowledgeCount(
+        records=50, known=5, epsilon=1.0, delta=1e-3, worst_case_epsilon=2.0, bias=0.5
+    )
     for value in ([1, 2], np.array([1, 2])):
         with pytest.raises(TypeError, match="disjoint groups"):
             mechanism.release(value)
@@ -297,7 +307,8 @@ def test_audit_of_releases():
 def test_audit_of_the_published_algorithm_2_finds_its_leak():
     """The noise scale alone gives the count away: line 31 takes the Laplace noise off again.
 
-    Event: the scale is one that the count c leads to when the draw is negative. 400 runs a side; the private version,
+    Event: the scale is one that the count c leads to when the draw is negative. 400 runs a side; the
+    private version,
     asked the same question about its own scale, passes.
     """
     epsilon, delta, n, known, c, samples = 1.0, 1e-4, 4000, 1000, 1200, 400
@@ -315,9 +326,7 @@ def test_audit_of_the_published_algorithm_2_finds_its_leak():
     ours = pk.calibrate_unknown_bias(c, **arguments, rng=InsecureTestRng(1)).noise_scale
 
     def own(count):
-        return sum(
-            pk.calibrate_unknown_bias(count, **arguments, rng=rng).noise_scale == ours for _ in range(60)
-        )
+        return sum(pk.calibrate_unknown_bias(count, **arguments, rng=rng).noise_scale == ours for _ in range(60))
 
     assert delta_lower(own(c), own(c + 1), 60, epsilon) <= delta
 
@@ -373,15 +382,18 @@ def test_lines_13_and_23_use_the_exact_count():
 
 
 def test_halved_budgets_do_not_compose():
-    """Line 31 spends epsilon/2 on top of the estimate's epsilon/2, as if the unknown records were drawn afresh.
+    """Line 31 spends epsilon/2 on top of the estimate's epsilon/2, as if the unknown records were drawn
+    afresh.
 
-    The joint delta at epsilon is not bounded by the delta of the count at epsilon/2: an estimate that is as good as the
+    The joint delta at epsilon is not bounded by the delta of the count at epsilon/2: an estimate that is
+    as good as the
     count itself shows it.
     """
     one = dict(records=101, known=0, bias=0.5)
     noise = 6.0
     at_half = pk.count_delta(epsilon=0.5, **one, noise_scale=noise)
-    # Two releases of the same count, each with delta(eps/2) at noise 6, would be claimed to have 2 delta(eps/2) at eps ...
+    # Two releases of the same count, each with delta(eps/2) at noise 6, would be claimed to have 2
+    # delta(eps/2) at eps ...
     joint = pk.count_delta(epsilon=1.0, **one, noise_scale=[noise, noise])
     assert joint < 2 * at_half  # here the claim is true but loose,
     # ... but without noise a second release is free, and the claim would be free of charge for ever:
@@ -464,6 +476,14 @@ def test_evaluation(tmp_path):
     pytest.importorskip("matplotlib")
     made = reproduce.run(tmp_path)
     names = {path.name for path in made}
-    for figure in ("comparison", "figure-3-1", "figure-4-1", "figure-5-1", "figure-5-2", "figure-5-3", "figure-5-4"):
+    for figure in (
+        "comparison",
+        "figure-3-1",
+        "figure-4-1",
+        "figure-5-1",
+        "figure-5-2",
+        "figure-5-3",
+        "figure-5-4",
+    ):
         assert f"{figure}.png" in names
     assert "evaluation.csv" in names

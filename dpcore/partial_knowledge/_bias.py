@@ -132,7 +132,8 @@ def parse(value: Any, *, several: bool) -> Bias | FloatArray:
     if isinstance(value, (list, tuple)):
         if len(value) > 0 and not isinstance(value[0], (tuple, list)):
             raise TypeError(
-                "bias must be a number, a tuple (low, high), a list of (size, bias) strata, or a NumPy array of "
+                "bias must be a number, a tuple (low, high), a list of (size, bias) strata, or a NumPy "
+                "array of "
                 f"biases; for one probability a record use Unequal(...); got {value!r}"
             )
         return Strata(tuple(value))

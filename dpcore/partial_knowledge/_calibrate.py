@@ -58,9 +58,11 @@ class CountCalibration(Result):
         bias = f"of bias {self.bias:g}" if isinstance(self.bias, float) else str(self.bias)
         parts = [
             f"{times} of this count {noise} {'satisfies' if self.releases == 1 else 'satisfy'} "
-            f"({self.epsilon:g}, {self.delta:.3g})-indistinguishability of one record, against an attacker who "
+            f"({self.epsilon:g}, {self.delta:.3g})-indistinguishability of one record, against an attacker "
+            f"who "
             f"knows (or has chosen) at most {self.known} of the {self.records} records.",
-            f"Assumed: the {unknown} other records are independent of each other and of the attacked one, {bias}; "
+            f"Assumed: the {unknown} other records are independent of each other and of the attacked one, "
+            f"{bias}; "
             f"{_earlier(self.earlier_noise_scales)}.",
         ]
         if math.isinf(self.worst_case_epsilon):
@@ -71,7 +73,8 @@ class CountCalibration(Result):
             )
         else:
             parts.append(
-                f"Whatever the attacker knows, ({self.worst_case_epsilon:g}, {self.target_delta:g})-differential "
+                f"Whatever the attacker knows, ({self.worst_case_epsilon:g}, "
+                f"{self.target_delta:g})-differential "
                 "privacy holds."
             )
         parts.append(
@@ -123,10 +126,12 @@ def calibrate(
     records, known, bias
         As for `count_delta`.
     worst_case_epsilon : float, >= epsilon
-        The noise is also enough for plain (worst_case_epsilon, delta)-differential privacy, whatever the attacker
+        The noise is also enough for plain (worst_case_epsilon, delta)-differential privacy, whatever the
+        attacker
         knows. Infinity, the default, asks for no such floor: if the assumptions fail, nothing is guaranteed.
     releases : int, >= 1
-        How often the count is released, each time with fresh noise of the scale returned. The unknown records are
+        How often the count is released, each time with fresh noise of the scale returned. The unknown
+        records are
         the same each time, so this is not `releases` times a smaller epsilon.
     earlier_noise_scales : sequence of float
         Noise scales of the releases of this count that were made before.
@@ -192,7 +197,8 @@ def _calibrate(
         spent = float(combined_noise(list(earlier)))
         if not spent > total:
             raise ValueError(
-                f"earlier_noise_scales must leave room: the releases so far are worth one with noise {spent:g}, "
+                f"earlier_noise_scales must leave room: the releases so far are worth one with noise "
+                f"{spent:g}, "
                 f"and all releases together need at least {total:g}"
             )
         noise = total / math.sqrt((1.0 - total / spent) * (1.0 + total / spent)) * (1.0 + 2.0**-48)

@@ -13,9 +13,11 @@ from dpcore.partial_knowledge._bias import Bias, FloatArray, Mixture, Range, Str
 
 DIRECTIONS = {"add": 0, "remove": 1, "both": 2}
 
-# Relative error of the values of distributions.stratified_pmf and poisson_binomial_pmf, with room to spare: a
-# convolution adds one rounding a term, and terms are of one sign.
-_PMF_ERROR = 1e-13
+# Relative error of the values of distributions.stratified_pmf and poisson_binomial_pmf above 1e-290, with
+# room to
+# spare; what lies below is no more than 1e-285 of mass.
+_PMF_ERROR = 4e-16
+_PMF_LEFT_OUT = 1e-285
 
 
 class Law(Protocol):
@@ -99,7 +101,8 @@ class Vertices:
             if at_low not in tried:
                 tried.add(at_low)
                 continue
-            # The search could not tell vertices apart (or rounding is in the way): ask the same of a goal lower by
+            # The search could not tell vertices apart (or rounding is in the way): ask the same of a goal
+            # lower by
             # what is missing.
             goal_gap = over * 1.01 + 1e-13
             noise = solve_noise(lambda x, gap=goal_gap: excess(x) + gap, plain)  # type: ignore[misc]
@@ -107,51 +110,96 @@ class Vertices:
 
 
 class Window(_Solved):
-    """Any log-concave law, as an array of probabilities of 0, 1, ..., all of them."""
+    """Any log-concave law, as an array of its probabilities from `first` on."""
 
-    def __init__(self, pmf: FloatArray, left_out: float = 0.0) -> None:
-        self.pmf = np.ascontiguousarray(pmf)
-        self.left_out = left_out
+    def __init__(self, first: int, pmf: FloatArray) -> None:
+        seen = np.flatnonzero(pmf)  # what rounds to 0 at the ends is part of what is left out
+        self.first = first + int(seen[0])
+        self.pmf = np.ascontiguousarray(pmf[seen[0] : seen[-1] + 1])
 
     def log_delta(self, epsilon: float, noise_scale: float, direction: int) -> tuple[float, float]:
         """See `Law`."""
-        return _core.count_delta_window(epsilon, self.pmf, _PMF_ERROR, self.left_out, noise_scale, direction)
+        return _core.count_delta_window(epsilon, self.pmf, _PMF_ERROR, _PMF_LEFT_OUT, noise_scale, direction)
 
 
 class Mixed(_Solved):
     """A random choice among laws: exact where that is possible, else the mixture of the deltas."""
 
-    def __init__(self, components: list[tuple[float, Law]]) -> None:
-        self.components = components
+    MOST_EXACT = 200_000  # records up to which the pmf of the mixture is made
+
+    def __init__(self, components: list[tuple[float, Law]], unknown: int) -> None:
+        self.components = [(weight, law) for weight, law in components if weight > 0.0]
+        self._pmf = self._mixed_pmf(unknown)
+
+    def _mixed_pmf(self, unknown: int) -> FloatArray | None:
+        if unknown > self.MOST_EXACT:
+            return None
+        pmf = np.zeros(unknown + 1)
+        for weight, law in self.components:
+            part = pmf_of(law)
+            if part is None:
+                return None
+            first, values = part
+            pmf[first : first + len(values)] += weight * values
+        return pmf
 
     def log_delta(self, epsilon: float, noise_scale: float, direction: int) -> tuple[float, float]:
         """See `Law`. Given the component, the attacker can only do better (joint convexity)."""
         if direction == DIRECTIONS["both"]:
-            both = [self.log_delta(epsilon, noise_scale, one) for one in (0, 1)]
-            return max(both)
-        total, worst = 0.0, 0.0
+            return max(self.log_delta(epsilon, noise_scale, one) for one in (0, 1))
+        if self._pmf is not None and epsilon < 600.0:
+            pmf = self._pmf if direction == 0 else self._pmf[::-1]
+            gap = np.append(0.0, pmf) * math.exp(-epsilon) - np.append(pmf, 0.0)
+            if noise_scale == 0.0:
+                positive = float(np.sum(gap[gap > 0.0]))
+                magnitude = float(np.sum(np.append(0.0, pmf)[gap > 0.0])) * math.exp(-epsilon)
+                if positive > 1e-280:
+                    return min(0.0, math.log(positive) + epsilon), 1e-15 + 4e-15 * magnitude / positive
+            signs = np.sign(gap[gap != 0.0])
+            # One change of sign of the weights is one change of sign of the densities (the normal kernel
+            # is totally
+            # positive), so the best event is a half line as for log-concave laws.
+            if np.count_nonzero(np.diff(signs)) == 1:
+                return _core.count_delta_window(
+                    epsilon, np.ascontiguousarray(self._pmf), 2e-15, _PMF_LEFT_OUT, noise_scale, direction
+                )
         parts = []
+        worst = 0.0
         for weight, law in self.components:
             value, error = law.log_delta(epsilon, noise_scale, direction)
-            parts.append(math.log(weight) + value if weight > 0.0 else -math.inf)
+            parts.append(math.log(weight) + value)
             worst = max(worst, error)
         top = max(parts)
         if top == -math.inf:
             return top, worst
         total = math.fsum(math.exp(part - top) for part in parts)
-        return min(0.0, top + math.log(total)), worst + 2.0**-50
+        return min(0.0, top + math.log(total)), worst + 2.0**-48
+
+
+def pmf_of(law: Law) -> tuple[int, FloatArray] | None:
+    """First value and probabilities, where the law has them."""
+    from dpcore import distributions
+
+    if isinstance(law, Binomial):
+        return distributions.binomial_pmf(trials=law.unknown, probability=law.bias)
+    if isinstance(law, TwoGroups):
+        return distributions.stratified_pmf([(law.first, law.first_bias), (law.second, law.second_bias)])
+    if isinstance(law, Window):
+        return law.first, law.pmf
+    return None
 
 
 def _window(bias: Strata | Unequal) -> Window | Binomial:
     from dpcore import distributions
 
     if isinstance(bias, Unequal):
-        return Window(distributions.poisson_binomial_pmf(bias.probabilities))
+        if not bias.probabilities:
+            return Binomial(0, 0.0)
+        return Window(*distributions.poisson_binomial_pmf(bias.probabilities))
     groups = [group for group in bias.groups if group[0] > 0]
     if len({p for _, p in groups}) <= 1:
         return Binomial(sum(size for size, _ in groups), groups[0][1] if groups else 0.0)
-    _, pmf = distributions.stratified_pmf(groups)
-    return Window(pmf)
+    return Window(*distributions.stratified_pmf(groups))
 
 
 class TwoGroups(_Solved):
@@ -174,7 +222,7 @@ def law_of(bias: Bias, unknown: int) -> Law:
     if isinstance(bias, float):
         return Binomial(unknown, bias)
     if isinstance(bias, Mixture):
-        return Mixed([(weight, law_of(part, unknown)) for weight, part in bias.components])
+        return Mixed([(weight, law_of(part, unknown)) for weight, part in bias.components], unknown)
     if isinstance(bias, Strata):
         groups = [group for group in bias.groups if group[0] > 0]
         if len(groups) == 2:
@@ -200,10 +248,10 @@ def goal_of(delta: float) -> float:
 
 
 def solve_noise(excess: Callable[[float], float], plain: float) -> float:
-    """Smallest noise, to about 1e-14 of it, at which `excess` is at most 0; 0 if it is there, `plain` if never.
+    """Smallest noise, to about 1e-14 of it, at which `excess` is at most 0, or `plain`.
 
-    `excess` falls with the noise. The result has been evaluated: ``excess(result) <= 0``, or it is `plain`, which
-    has a certificate of its own.
+    `excess` falls with the noise. The result has been evaluated: ``excess(result) <= 0``, or it is `plain`,
+    which has a certificate of its own.
     """
     at_low = excess(0.0)
     if at_low <= 0.0:
@@ -211,7 +259,8 @@ def solve_noise(excess: Callable[[float], float], plain: float) -> float:
     at_high = excess(plain)
     if at_high >= 0.0:
         return plain
-    # In noise^2 the logarithm of delta is nearly linear while the noise is small and convex when it is large: a
+    # In noise^2 the logarithm of delta is nearly linear while the noise is small and convex when it is
+    # large: a
     # bracketed secant (Illinois) needs 10 to 20 evaluations.
     low, high = 0.0, plain * plain
     while high - low > 2.0**-46 * high:

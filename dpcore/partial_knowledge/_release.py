@@ -7,6 +7,8 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from dpcore import samplers
 from dpcore._results import Result
 from dpcore._validation import integer
@@ -121,7 +123,8 @@ class PartialKnowledgeCount:
             )
         elif self._left != 1 or len(earlier_noise_scales) > 0:
             raise ValueError(
-                "releases must be 1 and earlier_noise_scales empty when bias is None: the guarantee with an estimated "
+                "releases must be 1 and earlier_noise_scales empty when bias is None: the guarantee with an "
+                "estimated "
                 "bias is for one release and its estimate"
             )
 
@@ -145,14 +148,17 @@ class PartialKnowledgeCount:
         ------
         TypeError
             If `count` is not an integer. A vector of counts is refused: disjoint groups of records are
-            independent and may each have a mechanism of their own, but cells of one table share their records, and
-            a record that moves from one cell to another changes two counts at once, for which nothing is proved.
+            independent and may each have a mechanism of their own, but cells of one table share their
+            records, and
+            a record that moves from one cell to another changes two counts at once, for which nothing is
+            proved.
         RuntimeError
             If the releases that the guarantee covers have all been made.
         """
-        if isinstance(count, (list, tuple)) or getattr(count, "ndim", 0):
+        if np.ndim(count) > 0:
             raise TypeError(
-                "count must be one integer: for counts of disjoint groups of records use one mechanism a group; counts "
+                "count must be one integer: for counts of disjoint groups of records use one mechanism a "
+                "group; counts "
                 "of different values of the same records have no proved guarantee under partial knowledge"
             )
         number = private_count(count, self._plan.records)
@@ -172,6 +178,4 @@ class PartialKnowledgeCount:
             outputs.append((noisy(number, found.noise_scale, rng), found.noise_scale))
         weights = [scale**-2 for _, scale in outputs]
         value = math.fsum(w * v for w, (v, _) in zip(weights, outputs, strict=True)) / math.fsum(weights)
-        return CountRelease(
-            value, math.fsum(weights) ** -0.5, self._plan.records, tuple(outputs), found
-        )
+        return CountRelease(value, math.fsum(weights) ** -0.5, self._plan.records, tuple(outputs), found)

@@ -1,6 +1,7 @@
 """Algorithm 2 of the thesis, made private: the bias is estimated from the data, and that costs privacy too.
 
-Notation: n records, m = records - known - 1 unknown ones, p their bias; y the first release, of scale s1; beta the
+Notation: n records, m = records - known - 1 unknown ones, p their bias; y the first release, of scale s1;
+beta the
 scale of the second; e the scale of one release that is worth both, 1/e^2 = 1/s1^2 + 1/beta^2.
 """
 
@@ -19,7 +20,8 @@ from dpcore.partial_knowledge._delta import unknown_records
 from dpcore.partial_knowledge._laws import Binomial, goal_of, log_delta_upper, solve_noise
 
 ESTIMATE_SHARE = 0.5
-"""Share of the precision of plain noise that the estimate takes. The rest goes to the second release and both count for
+"""Share of the precision of plain noise that the estimate takes. The rest goes to the second release and
+both count for
 the result, so a large share costs nothing; docs/partial_knowledge.md has the scan."""
 FAILURE_SHARE = 0.01
 """Share of delta for the event that the bias is outside the range found."""
@@ -71,9 +73,11 @@ class EstimatedCalibration(Result):
             else f"an attacker who has chosen at most {self.known} of the {self.records} records"
         )
         parts = [
-            f"The estimate (noise {self.estimate_scale:.6g}) and one release with noise {self.noise_scale:.6g} together "
+            f"The estimate (noise {self.estimate_scale:.6g}) and one release with noise "
+            f"{self.noise_scale:.6g} together "
             f"satisfy ({self.epsilon:g}, {self.delta:g})-indistinguishability of one record against {who}.",
-            "Assumed: the unknown records are independent and have one common bias, which need not be known; the "
+            "Assumed: the unknown records are independent and have one common bias, which need not be "
+            "known; the "
             "count has not been released before.",
         ]
         if self.limited_by == "plain":
@@ -82,7 +86,8 @@ class EstimatedCalibration(Result):
             parts.append("Nothing is guaranteed if these assumptions fail: worst_case_epsilon is infinite.")
         if not math.isinf(self.worst_case_epsilon):
             parts.append(
-                f"Whatever the attacker knows, ({self.worst_case_epsilon:g}, {self.delta:g})-differential privacy holds."
+                f"Whatever the attacker knows, ({self.worst_case_epsilon:g}, {self.delta:g})-differential "
+                f"privacy holds."
             )
         parts.append(
             f"Together they are worth one release with noise {self.combined_noise_scale:.6g}; plain "
@@ -114,11 +119,11 @@ def noisy(count: int, scale: float, rng: samplers.InsecureTestRng | None) -> flo
 
 
 def _least_bias(value: float, trials: int, scale: float, log_failure: float) -> float:
-    """Every bias below the result makes Binomial(trials, bias) + N(0, scale^2) >= value less likely than failure.
+    """A bias below the result makes Binomial(trials, bias) + N(0, scale^2) >= value unlikelier than failure.
 
     Chernoff: ln Pr <= trials ln(1 - p + p e^a) + a^2 scale^2/2 - a value for every a > 0, which is at most
-    log_failure for p up to expm1((log_failure + a value - a^2 scale^2/2)/trials)/expm1(a). Any a gives a valid bound;
-    a search by thirds finds a good one.
+    log_failure for p up to expm1((log_failure + a value - a^2 scale^2/2)/trials)/expm1(a). Any a gives a
+    valid bound; a search by thirds finds a good one.
     """
     if trials == 0 or value <= 0.0:
         return 0.0
@@ -176,8 +181,10 @@ class CommonBias:
     def _piece(self, epsilon: float, noise: float, low: float, high: float) -> float:
         """Upper bound of ln delta over [low, high].
 
-        A coin of any bias in it is, with probability 1 - (high - low), one of bias low/(1 - high + low), and else a
-        constant that the attacker may be told. So delta is at most the expectation of delta over the number lost.
+        A coin of any bias in it is, with probability 1 - (high - low), one of bias low/(1 - high + low),
+        and else a
+        constant that the attacker may be told. So delta is at most the expectation of delta over the
+        number lost.
         """
         m = self.unknown
         lost = high - low
@@ -194,7 +201,9 @@ class CommonBias:
             rest = log_delta_upper(Binomial(m - rare, coin), epsilon, noise)
             total = _log_add(total, _log_tail(m, lost, usual + 1) + rest)
         if rare < m:
-            total = _log_add(total, _log_tail(m, lost, rare + 1))
+            total = _log_add(
+                total, _log_tail(m, lost, rare + 1) + log_delta_upper(Binomial(0, 0.5), epsilon, noise)
+            )
         return min(total + 1e-12, 0.0)
 
     def holds(self, epsilon: float, noise: float, goal: float) -> bool:
@@ -230,7 +239,8 @@ class CommonBias:
                 return noise
             # A bound of delta costs a little more noise than delta: try slightly more.
             step = 0.001 if step == 0.0 else 2.0 * step
-            noise = noise * (1.0 + step) if noise > 0.0 else solve_noise(lambda x: excess(x) + 0.02, plain) or 0.05
+            more = noise * (1.0 + step)
+            noise = more if noise > 0.0 else solve_noise(lambda x: excess(x) + 0.02, plain) or 0.05
         return plain
 
 
@@ -385,7 +395,8 @@ def calibrate_unknown_bias(
 ) -> EstimatedCalibration:
     """Noise for a count whose bias has to be estimated from the count itself (Algorithm 2, made private).
 
-    The estimate is itself a release of the count: ``estimate`` in the result. It and one release with the noise
+    The estimate is itself a release of the count: ``estimate`` in the result. It and one release with the
+    noise
     returned satisfy (epsilon, delta) together.
 
     Parameters
@@ -399,7 +410,8 @@ def calibrate_unknown_bias(
     delta : float, in (0, 1)
         Of everything together.
     attacker : {"passive", "active"}
-        Whether the known records are drawn like the others or may have been chosen by the attacker. It matters
+        Whether the known records are drawn like the others or may have been chosen by the attacker. It
+        matters
         only for the estimate of the bias: chosen records make it less certain.
     estimate_share : float, in (0, 1), optional
         Share of the precision (1/variance) of plain noise that the estimate takes, 0.5 by default.
@@ -417,25 +429,26 @@ def calibrate_unknown_bias(
 
     Notes
     -----
-    For fixed bias p and first output y, what the second output adds falls with its noise; where p is in the range
-    found from y the noise is at least what p needs, so these y contribute at most the delta of both releases with
-    that noise; all others together at most the probability that the range misses p. With normal noise both releases
-    are worth one, so their joint delta is `count_delta` and needs no composition theorem. Proof in the documentation.
+    For fixed bias p and first output y, what the second output adds falls with its noise; where p is in
+    the range
+    found from y the noise is at least what p needs, so these y contribute at most the delta of both
+    releases with
+    that noise; all others together at most the probability that the range misses p. With normal noise both
+    releases
+    are worth one, so their joint delta is `count_delta` and needs no composition theorem. Proof in the
+    documentation.
 
     Examples
     --------
     >>> from dpcore import partial_knowledge as pk, samplers
     >>> r = pk.calibrate_unknown_bias(
-    ...     300_000, records=10**6, known=5 * 10**5, epsilon=0.01, delta=1e-6, rng=samplers.InsecureTestRng(1)
+    ...     300_000, records=10**6, known=5 * 10**5, epsilon=0.006, delta=1e-6,
+    rng=samplers.InsecureTestRng(1)
     ... )
     >>> r.bias_range[0] < 0.3 < r.bias_range[1]
     True
     >>> 0 < r.combined_noise_scale < r.gaussian_sigma
     True
     """
-    plan = make_plan(
-        records, known, epsilon, delta, attacker, estimate_share, failure_share, worst_case_epsilon
-    )
+    plan = make_plan(records, known, epsilon, delta, attacker, estimate_share, failure_share, worst_case_epsilon)
     return estimate_and_calibrate(plan, private_count(count, plan.records), rng)
-
-

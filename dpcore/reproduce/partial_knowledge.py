@@ -1,7 +1,7 @@
-"""The thesis on partial knowledge: chapter 5 finished, figures 3.1, 4.1 and 5.1 to 5.4, and the comparison it lacks.
+"""The thesis on partial knowledge: chapter 5 finished, its figures, and the comparison that it lacks.
 
-``run(out)`` writes figures (PNG, SVG), data (CSV) and ``partial-knowledge.md`` and ``.html``. The grid is computed in
-chunks that any ``concurrent.futures`` executor can take (threads, processes, ``dask.distributed`` for many machines).
+``run(out)`` writes figures (PNG, SVG), data (CSV) and ``partial-knowledge.md`` and ``.html``. The grid is computed
+in chunks that any ``concurrent.futures`` executor can take (threads, processes, ``dask.distributed``).
 """
 
 from __future__ import annotations
@@ -53,9 +53,9 @@ def grid(
     biases: Sequence[float] = BIASES,
     shares: Sequence[float] = SHARES,
 ) -> list[Cell]:
-    """Cells of the evaluation: records, epsilon, delta, bias, known share, and whether to treat the bias as unknown.
+    """Cells of the evaluation: records, epsilon, delta, bias, known share, and whether to estimate the bias.
 
-    Delta is 1e-6 and 1/records^2. The bias is treated as unknown as well for known shares 0.1, 0.5 and 0.9.
+    Delta is 1e-6 and 1/records^2. The bias is estimated as well for known shares 0.1, 0.5 and 0.9.
     """
     return [
         (n, epsilon, delta, bias, share, share in (0.1, 0.5, 0.9))
@@ -66,7 +66,7 @@ def grid(
 
 def evaluate(cells: Iterable[Cell]) -> list[tuple[float, ...]]:
     """Rows of the evaluation (see `COLUMNS`); a function of its argument alone, for executors."""
-    rows = []
+    rows: list[tuple[float, ...]] = []
     for n, epsilon, delta, bias, share, unknown in cells:
         known = min(n - 1, round(share * n))
         found = pk.calibrate(epsilon=epsilon, delta=delta, records=n, known=known, bias=bias)
@@ -86,7 +86,9 @@ def evaluate(cells: Iterable[Cell]) -> list[tuple[float, ...]]:
                 with_estimate,
                 found.gaussian_sigma,
                 float(gaussian.sigma(epsilon=epsilon, delta=delta, method="probabilistic")),
-                float(gaussian.sigma(epsilon=epsilon, delta=delta, method="classical")) if epsilon < 1 else math.nan,
+                float(gaussian.sigma(epsilon=epsilon, delta=delta, method="classical"))
+                if epsilon < 1
+                else math.nan,
                 found.saving,
             )
         )
@@ -129,9 +131,7 @@ def run(out: Path, *, executor: Executor | None = None, progress: bool = False) 
 
 
 def _pick(table: dict[str, list[Any]], **fixed: float) -> dict[str, Any]:
-    keep = [
-        i for i in range(len(table["records"])) if all(math.isclose(table[k][i], v) for k, v in fixed.items())
-    ]
+    keep = [i for i in range(len(table["records"])) if all(math.isclose(table[k][i], v) for k, v in fixed.items())]
     return {name: np.array([column[i] for i in keep]) for name, column in table.items()}
 
 
@@ -161,13 +161,17 @@ def _comparison(out: Path, table: dict[str, list[Any]]) -> tuple[Section, list[P
     section = Section(
         "Noise against partial knowledge and against everyone",
         (
-            f"Of {len(table['noise'])} cells {zero} need no noise at all and {half} less than half of the plain noise. "
+            f"Of {len(table['noise'])} cells {zero} need no noise at all and {half} less than half of the "
+            f"plain noise. "
             "No cell needs more than the analytic Gaussian. With an unknown bias (and a passive attacker) "
-            f"{sum(1 for a, b in pairs if a < 0.5 * b)} of {len(pairs)} cells need less than half, both releases counted.",
+            f"{sum(1 for a, b in pairs if a < 0.5 * b)} of {len(pairs)} cells need less than half, both "
+            f"releases counted.",
         ),
         (("comparison", "The comparison that the thesis could not finish."),),
         (
-            Comparison("Research answer 4", "not evaluated", f"{zero} of {len(table['noise'])} cells need no noise"),
+            Comparison(
+                "Research answer 4", "not evaluated", f"{zero} of {len(table['noise'])} cells need no noise"
+            ),
         ),
     )
     return section, files
@@ -190,8 +194,10 @@ def _baselines(out: Path, table: dict[str, list[Any]]) -> tuple[Section, list[Pa
     section = Section(
         "Figure 3.1: classical and optimal sigma",
         (
-            "The 'optimal sigma' of Corollary 3.2 (with sqrt(2) epsilon for the misprinted sqrt(2 epsilon)) makes the "
-            "probability of a loss above epsilon equal to delta; the analytic sigma, the smallest of all, is below it.",
+            "The 'optimal sigma' of Corollary 3.2 (with sqrt(2) epsilon for the misprinted sqrt(2 epsilon)) "
+            "makes the "
+            "probability of a loss above epsilon equal to delta; the analytic sigma, the smallest of all, "
+            "is below it.",
         ),
         (("figure-3-1", "Noise of a mean, sensitivity 1/n, delta 1e-6."),),
     )
@@ -199,7 +205,8 @@ def _baselines(out: Path, table: dict[str, list[Any]]) -> tuple[Section, list[Pa
 
 
 def _losses(out: Path, table: dict[str, list[Any]]) -> tuple[Section, list[Path]]:
-    # |ln of the ratio of neighbouring binomial probabilities|, |D| = 5000, |D'| = 3000, bias_D = 0.4 (equation 4.32).
+    # |ln of the ratio of neighbouring binomial probabilities|, |D| = 5000, |D'| = 3000, bias_D = 0.4
+    # (equation 4.32).
     records, known, count = 5000, 3000, 2000
     bias = np.linspace(0.01, 0.99, 197)
 
@@ -215,9 +222,9 @@ def _losses(out: Path, table: dict[str, list[Any]]) -> tuple[Section, list[Path]
         axes[0].plot(bias, data[f"hits_{hits}"], label=f"{hits} hits among the known")
     axes[0].set(xlabel="bias", ylabel="privacy loss")
     axes[0].legend()
-    hits = np.arange(10, 1991, 20)
-    plane = loss(hits[:, None], bias)
-    image = axes[1].pcolormesh(bias, hits, np.minimum(plane, 5), shading="auto", rasterized=True)
+    every = np.arange(10, 1991, 20)
+    plane = loss(every[:, None], bias)
+    image = axes[1].pcolormesh(bias, every, np.minimum(plane, 5), shading="auto", rasterized=True)
     axes[1].set(xlabel="bias", ylabel="hits among the known")
     figure.colorbar(image, ax=axes[1], label="privacy loss")
     files = [*save_figure(figure, out, "figure-4-1"), write_csv(out / "figure-4-1.csv", data)]

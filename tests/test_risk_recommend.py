@@ -128,7 +128,7 @@ PATIENTS = {"records": 20_000, "known": 5_000, "bias": (0.015, 0.025), "delta": 
 
 @pytest.mark.parametrize("releases", [1, 3])
 def test_partial_knowledge_says_how_much_less_noise_would_do(releases):
-    partial_knowledge = pytest.importorskip("dpcore.partial_knowledge")
+    from dpcore import partial_knowledge
 
     report = risk.recommend(**PATIENTS, releases=releases)
     partial = report.noise[-1]
@@ -144,7 +144,7 @@ def test_partial_knowledge_says_how_much_less_noise_would_do(releases):
 
 
 def test_relying_on_partial_knowledge_changes_the_decision():
-    partial_knowledge = pytest.importorskip("dpcore.partial_knowledge")
+    from dpcore import partial_knowledge
 
     ask = PATIENTS | {"allowed_error": 2.0}
     plain = risk.recommend(**ask)

@@ -142,6 +142,40 @@ def test_a_programme_is_calibrated_to_the_safe_side(capsys):
     assert "no noise to scale" in err
 
 
+@pytest.mark.parametrize(
+    ("given", "key"),
+    [
+        ("gaussian:sigma=1e9", "sigma"),
+        ("gaussian:sigma=1e-9", "sigma"),
+        ("subsampled_gaussian:sigma=1,rate=0.01,count=1000", "sigma"),
+        ("randomized_response:epsilon=0.001", "epsilon"),
+        ("laplace:epsilon=5", "epsilon"),
+    ],
+)
+def test_the_noise_given_only_sets_the_proportions(capsys, given, key):
+    """Whatever scale the noise is given in, what is needed comes out, and nothing less."""
+    found = facts(capsys, "calibrate", "programme", given, "--epsilon", 1, "--delta", 1e-6)
+    (row,) = found["mechanisms"]
+    name, count, parameters = row.pop("mechanism"), row.pop("count"), row
+    make = getattr(accounting, f"from_{name}")
+    assert (make(**parameters) * count).delta(1.0).upper <= 1e-6
+    parameters[key] *= 0.999 if key == "sigma" else 1.001
+    assert (make(**parameters) * count).delta(1.0).lower > 1e-6
+
+
+def test_programmes_that_cannot_be_saved(capsys):
+    target = ("--epsilon", 1, "--delta", 1e-6)
+    assert run(capsys, "calibrate", "programme", "subsampled_gaussian:sigma=1,rate=1,count=1e14", *target)[0] == 1
+    assert (
+        facts(capsys, "calibrate", "programme", "subsampled_gaussian:sigma=0.06,rate=1e-9", *target)["factor"] == 1
+    )
+    for wrong in ("nan", 0, -1):
+        assert (
+            run(capsys, "calibrate", "programme", "gaussian:sigma=1", "--epsilon", wrong, "--delta", 1e-6)[0] == 2
+        )
+        assert run(capsys, "calibrate", "programme", "gaussian:sigma=1", "--epsilon", 1, "--delta", wrong)[0] == 2
+
+
 def test_quiet_prints_the_number_alone(capsys):
     code, out, _ = run(capsys, "calibrate", "gaussian", "--epsilon", 1, "--delta", 1e-6, "--quiet")
     assert (code, out) == (0, f"{gaussian.sigma(epsilon=1.0, delta=1e-6)!r}\n")

@@ -96,6 +96,20 @@ def test_a_mean_is_cut_off_and_noisy(capsys):
     assert abs(facts["value"] - true) <= 22 * facts["noise_scale"]
     facts = released(capsys, *arguments, "--epsilon", 1, "--delta", 1e-6)
     assert facts["noise_scale"] == pytest.approx(gaussian.sigma(epsilon=1.0, delta=1e-6) * 40 / 10_000)
+    wide = released(
+        capsys,
+        "example:hospital",
+        "--mean",
+        "age",
+        "--lower",
+        "-1e3",
+        "--upper",
+        "1e3",
+        "--epsilon",
+        1,
+        "--no-ledger",
+    )
+    assert abs(wide["value"] - ages.mean()) <= 22 * wide["noise_scale"]
     assert abs(facts["value"] - true) <= 7 * facts["noise_scale"]
 
 
@@ -382,6 +396,10 @@ def test_bad_partial_knowledge(capsys, tmp_path, monkeypatch, arguments, message
         ),
         (
             ("example:hospital", "--mean", "age", "--lower", 0, "--upper", "inf", "--epsilon", 1, "--no-ledger"),
+            "upper",
+        ),
+        (
+            ("example:hospital", "--mean", "age", "--lower", 0, "--upper", 1e-320, "--epsilon", 1, "--no-ledger"),
             "upper",
         ),
         (

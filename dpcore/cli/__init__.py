@@ -13,8 +13,10 @@ from __future__ import annotations
 import argparse
 import importlib
 import os
+import re
 import sys
 from collections.abc import Sequence
+from typing import Any
 
 from dpcore.cli._output import UsageError, add_command
 
@@ -31,6 +33,11 @@ requirement cannot be met); 2 bad input, said in one line; 130 interrupted
 
 
 class _Parser(argparse.ArgumentParser):
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        # argparse knows -1 and -0.5 as numbers, but takes -1e6 and -inf for options.
+        self._negative_number_matcher = re.compile(r"^-((\d+\.?\d*|\.\d+)([eE][-+]?\d+)?|inf|nan)$")
+
     def error(self, message: str) -> None:  # type: ignore[override]
         raise UsageError(message)
 

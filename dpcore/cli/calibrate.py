@@ -12,9 +12,11 @@ from __future__ import annotations
 
 import argparse
 import math
-from typing import Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 from dpcore.cli._output import (
+    Refusal,
     add_command,
     add_output_options,
     bias,
@@ -25,6 +27,9 @@ from dpcore.cli._output import (
     print_text,
     whole,
 )
+
+if TYPE_CHECKING:
+    from dpcore.accounting import PrivacyLoss
 
 SUMMARY = "the smallest noise that satisfies a privacy target"
 
@@ -56,6 +61,7 @@ example:
   dpcore calibrate programme gaussian:sigma=1,count=52 laplace:epsilon=1 \\
     --epsilon 1 --delta 1e-6
 """
+_LARGEST_FACTOR = 4.0**30
 # More noise is more private: how a factor on the noise acts on each mechanism's own parameter.
 _NOISE_PARAMETER = {
     "gaussian": ("sigma", 1),
@@ -192,19 +198,18 @@ def run_programme(arguments: argparse.Namespace) -> int:
     def make(factor: float) -> accounting.PrivacyLoss:
         return _mechanisms.loss(scaled(factor))
 
-    # From what each mechanism accepts: sigma and scale from 0.05 up, at most a million times the noise given.
-    smallest = [0.05 / row.parameters["sigma"] for row in rows if "sigma" in row.parameters]
     found = accounting.calibrate(
         make,
         epsilon=arguments.epsilon,
         delta=arguments.delta,
-        parameter_range=(max([1e-3, *smallest]), 1e5),
+        parameter_range=_factors(make, arguments.epsilon, arguments.delta),
         increasing=True,
     )
     together = sum(row.count for row in rows)
     statement = (
-        f"With {found.parameter:.6g} times the noise given, the {together} releases together are "
-        f"({found.epsilon:g}, {found.delta:g})-differentially private; their delta is at most "
+        f"With {found.parameter:.6g} times the noise given, "
+        f"{'the release is' if together == 1 else f'the {together} releases together are'} "
+        f"({found.epsilon:g}, {found.delta:g})-differentially private; delta is at most "
         f"{found.delta_upper:.6g}. The questions may depend on earlier answers, as long as the "
         "noise was fixed beforehand."
     )
@@ -229,6 +234,35 @@ def run_programme(arguments: argparse.Namespace) -> int:
         print()
         print_text(statement)
     return 0
+
+
+def _factors(make: Callable[[float], PrivacyLoss], epsilon: float, delta: float) -> tuple[float, float]:
+    """Two factors, the first too small (or as small as a mechanism accepts) and the second large enough."""
+    from dpcore._validation import open_probability, positive
+
+    positive("epsilon", epsilon)
+    open_probability("delta", delta)
+
+    def enough(factor: float) -> bool:
+        return float(make(factor).delta(epsilon)) <= delta
+
+    low = high = 1.0
+    if not enough(1.0):
+        while high < _LARGEST_FACTOR:
+            low, high = high, high * 4.0
+            try:
+                if enough(high):
+                    return low, high
+            except ValueError:  # more noise than a mechanism can have
+                break
+        raise Refusal(f"refused: even {low:g} times the noise is not enough for this epsilon and delta")
+    while True:
+        try:
+            if not enough(low / 4.0):
+                return low / 4.0, low
+        except ValueError:  # less noise than a mechanism can have
+            return low, 4.0 * low
+        low /= 4.0
 
 
 def _programme_rows(before: list[Any], after: list[Any]) -> list[tuple[str, int, str, str]]:

@@ -353,6 +353,8 @@ def _release_mean(
         mechanism, noise = mechanisms.Gaussian(epsilon=arguments.epsilon, delta=delta, **how), "Gaussian"
     width = arguments.upper - arguments.lower
     to_mean = width / steps / records
+    if not to_mean > 0.0:
+        raise ValueError(f"upper must be further from lower, got {arguments.lower!r} and {arguments.upper!r}")
     private = f"{arguments.epsilon:g}" if delta == 0.0 else f"({arguments.epsilon:g}, {delta:g})"
     statement = (
         f"The release is {private}-differentially private if one of the {records} records, a number taken to be "

@@ -41,14 +41,28 @@ def build_info() -> dict[str, Any]:
 
 
 def get_include() -> str:
-    """Folder to put on a compiler's include path for ``<dpcore/...>`` headers."""
+    """Folder to put on a compiler's include path for ``<dpcore/...>`` headers.
+
+    Examples
+    --------
+    >>> import dpcore, pathlib
+    >>> pathlib.Path(dpcore.get_include(), "dpcore").is_dir()
+    True
+    """
     from dpcore._embedding import include_dir
 
     return str(include_dir())
 
 
 def get_library_dir() -> str:
-    """Folder that holds the static library ``libdpcore.a``."""
+    """Folder that holds the static library ``libdpcore.a``.
+
+    Examples
+    --------
+    >>> import dpcore, pathlib
+    >>> pathlib.Path(dpcore.get_library_dir(), "libdpcore.a").is_file()
+    True
+    """
     from dpcore._embedding import library_dir
 
     return str(library_dir())

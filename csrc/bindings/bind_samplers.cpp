@@ -131,7 +131,16 @@ py::bytes source_bytes(TestRng* rng, std::size_t count) {
 
 void register_samplers(py::module_& module) {
     py::register_exception<dpcore::RandomnessError>(module, "RandomnessError", PyExc_RuntimeError);
-    py::class_<TestRng>(module, "InsecureTestRng")
+    py::class_<TestRng>(module, "InsecureTestRng",
+                        R"(A predictable generator, for tests only: the same seed gives the same noise.
+
+Examples
+--------
+>>> from dpcore import samplers
+>>> draw = lambda: samplers.discrete_laplace(5.0, 3, rng=samplers.InsecureTestRng(1)).tolist()
+>>> draw() == draw()
+True
+)")
         .def(py::init<std::uint64_t>())
         .def_property_readonly("seed", &TestRng::seed)
         .def("bytes", [](TestRng& rng, std::size_t count) { return source_bytes(&rng, count); })

@@ -35,6 +35,13 @@ def plot(
     Returns
     -------
     matplotlib.axes.Axes
+
+    Examples
+    --------
+    >>> from dpcore import accounting
+    >>> axes = accounting.plot({"once": accounting.from_gaussian(sigma=2.0)})
+    >>> axes.get_xlabel(), axes.get_yscale()
+    ('epsilon', 'log')
     """
     named = {"": losses} if isinstance(losses, PrivacyLoss) else dict(losses)
     if not named:

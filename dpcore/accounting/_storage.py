@@ -45,7 +45,18 @@ def save(loss: PrivacyLoss, path: str | os.PathLike[str]) -> None:
 
 
 def load(path: str | os.PathLike[str]) -> PrivacyLoss:
-    """The loss that `save` wrote to `path`; contents are checked like arguments, nothing is executed."""
+    """The loss that `save` wrote to `path`; contents are checked like arguments, nothing is executed.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> from dpcore import accounting
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     file = pathlib.Path(folder) / "loss.npz"
+    ...     accounting.save(accounting.from_laplace(epsilon=0.5) * 3, file)
+    ...     accounting.load(file)
+    PrivacyLoss(laplace(epsilon=0.5) * 3)
+    """
     file, suffix = _file(path)
     if suffix == ".json":
         try:

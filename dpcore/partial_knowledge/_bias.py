@@ -17,7 +17,14 @@ FloatArray = NDArray[np.float64]
 
 @dataclasses.dataclass(frozen=True)
 class Range:
-    """Every record has a probability of its own somewhere in [low, high]; the worst case over all of them."""
+    """Every record has a probability of its own somewhere in [low, high]; the worst case over all of them.
+
+    Examples
+    --------
+    >>> from dpcore.partial_knowledge import Range
+    >>> Range(0.2, 0.3)
+    Range(low=0.2, high=0.3)
+    """
 
     low: float
     high: float
@@ -36,7 +43,14 @@ class Range:
 
 @dataclasses.dataclass(frozen=True)
 class Strata:
-    """Groups of records, each with a size and a bias of its own."""
+    """Groups of records, each with a size and a bias of its own.
+
+    Examples
+    --------
+    >>> from dpcore.partial_knowledge import Strata
+    >>> Strata([(600, 0.1), (400, 0.5)]).size
+    1000
+    """
 
     groups: tuple[tuple[int, float], ...]
 
@@ -65,7 +79,14 @@ class Strata:
 
 @dataclasses.dataclass(frozen=True)
 class Unequal:
-    """One probability for each unknown record (their sum is Poisson-binomial)."""
+    """One probability for each unknown record (their sum is Poisson-binomial).
+
+    Examples
+    --------
+    >>> from dpcore.partial_knowledge import Unequal
+    >>> Unequal([0.1, 0.5, 0.9]).size
+    3
+    """
 
     probabilities: tuple[float, ...]
 
@@ -89,6 +110,12 @@ class Mixture:
     """The bias itself is random: one of `components`, each a (weight, bias) pair; weights add up to 1.
 
     Each bias may be anything that `bias` may be elsewhere. The attacker does not see which component holds.
+
+    Examples
+    --------
+    >>> from dpcore.partial_knowledge import Mixture
+    >>> print(Mixture([(0.5, 0.1), (0.5, (0.2, 0.4))]))
+    from a mixture of 2 laws
     """
 
     components: tuple[tuple[float, Any], ...]

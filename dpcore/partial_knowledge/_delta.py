@@ -166,7 +166,7 @@ def log_count_delta(
     --------
     >>> from dpcore import partial_knowledge as pk
     >>> pk.log_count_delta(epsilon=1.0, records=10**6, known=5 * 10**5, bias=0.5, noise_scale=0.0)
-    -60...
+    -55489.81398...
     """
     return _log_delta(epsilon, records, known, bias, noise_scale, direction)
 

@@ -434,16 +434,14 @@ def calibrate_unknown_bias(
     found from y the noise is at least what p needs, so these y contribute at most the delta of both
     releases with
     that noise; all others together at most the probability that the range misses p. With normal noise both
-    releases
-    are worth one, so their joint delta is `count_delta` and needs no composition theorem. Proof in the
+    releases are worth one, so their joint delta is `count_delta` and needs no composition theorem. Proof in the
     documentation.
 
     Examples
     --------
     >>> from dpcore import partial_knowledge as pk, samplers
     >>> r = pk.calibrate_unknown_bias(
-    ...     300_000, records=10**6, known=5 * 10**5, epsilon=0.006, delta=1e-6,
-    rng=samplers.InsecureTestRng(1)
+    ...     300_000, records=10**6, known=5 * 10**5, epsilon=0.006, delta=1e-6, rng=samplers.InsecureTestRng(1)
     ... )
     >>> r.bias_range[0] < 0.3 < r.bias_range[1]
     True

@@ -113,7 +113,7 @@ def algorithm_1(
     >>> from dpcore.partial_knowledge import published
     >>> r = published.algorithm_1(epsilon=0.1, delta=1e-6, records=10_001, known=0, bias=0.1)
     >>> round(r.noise_scale, 5), r.returned_at
-    (21.56447, 39)
+    (21.56447, 37)
     """
     e = scalar("epsilon", positive("epsilon", epsilon))
     d = scalar("delta", open_probability("delta", delta))
@@ -172,6 +172,12 @@ def chernoff_tau(*, records: int, bias: float, kappa2: float) -> tuple[float, fl
     Where the bias is so near to an edge that no half-width reaches the probability, the tail is empty and
     tau is twice
     the distance to the edge.
+
+    Examples
+    --------
+    >>> from dpcore.partial_knowledge import published
+    >>> [round(tau, 6) for tau in published.chernoff_tau(records=1000, bias=0.3, kappa2=1e-6)]
+    [0.151814, 0.159578]
     """
     from dpcore import distributions
 
@@ -184,14 +190,28 @@ def chernoff_tau(*, records: int, bias: float, kappa2: float) -> tuple[float, fl
 
 
 def laplace_truncation_error(*, epsilon: float, records: int, tau: float) -> float:
-    """Lemma 4.10 as line 9 uses it: cdf of Laplace(0, 2/epsilon) at ``-records * tau / 2 + 1``, for one side."""
+    """Lemma 4.10 as line 9 uses it: cdf of Laplace(0, 2/epsilon) at ``-records * tau / 2 + 1``, for one side.
+
+    Examples
+    --------
+    >>> from dpcore.partial_knowledge import published
+    >>> f"{published.laplace_truncation_error(epsilon=1.0, records=1000, tau=0.1):.6g}"
+    '1.14487e-11'
+    """
     e = scalar("epsilon", positive("epsilon", epsilon))
     x = -integer("records", records, least=1) * scalar("tau", non_negative("tau", tau)) / 2 + 1
     return 0.5 * math.exp(x * e / 2) if x < 0 else 1 - 0.5 * math.exp(-x * e / 2)
 
 
 def kappa_split(*, delta: float, shares: tuple[float, float, float] = (1 / 3, 1 / 3, 1 / 3)) -> tuple[float, ...]:
-    """kappa_1, kappa_2, kappa_3 that add up to delta; the thesis leaves the shares open."""
+    """kappa_1, kappa_2, kappa_3 that add up to delta; the thesis leaves the shares open.
+
+    Examples
+    --------
+    >>> from dpcore.partial_knowledge import published
+    >>> published.kappa_split(delta=3e-6, shares=(0.5, 0.25, 0.25))
+    (1.5e-06, 7.5e-07, 7.5e-07)
+    """
     d = scalar("delta", open_probability("delta", delta))
     parts = tuple(scalar("shares", open_probability("shares", s)) for s in shares)
     if len(parts) != 3 or not abs(math.fsum(parts) - 1) <= 1e-12:
@@ -206,6 +226,12 @@ def background_losses(*, known: int, bias: float, first: int = 0, last: int | No
     (5.17) and divides by zero at 0 hits, where the loss is infinite. A bias outside (0, 1), which the noisy one
     may be, also
     gives infinite losses.
+
+    Examples
+    --------
+    >>> from dpcore.partial_knowledge import published
+    >>> published.background_losses(known=4, bias=0.5).round(4)
+    array([   inf, 1.3863, 0.4055, 0.4055, 1.3863])
     """
     n = integer("known", known)
     top = n if last is None else integer("last", last, most=n)
@@ -219,7 +245,15 @@ def background_losses(*, known: int, bias: float, first: int = 0, last: int | No
 
 
 def occurrence_probabilities(*, records: int, known: int, count: int) -> tuple[int, FloatArray]:
-    """Lemma 5.1 and Corollary 5.2 (line 23): the hypergeometric law of the hits among the known records."""
+    """Lemma 5.1 and Corollary 5.2 (line 23): the hypergeometric law of the hits among the known records.
+
+    Examples
+    --------
+    >>> from dpcore.partial_knowledge import published
+    >>> first, pmf = published.occurrence_probabilities(records=10, known=4, count=5)
+    >>> first, pmf.round(4)
+    (0, array([0.0238, 0.2381, 0.4762, 0.2381, 0.0238]))
+    """
     from dpcore import distributions
 
     return distributions.hypergeometric_pmf(population=records, marked=count, drawn=known)
@@ -231,6 +265,14 @@ def quasi_worst_case(losses: FloatArray, occurrence: FloatArray, *, kappa1: floa
     `wcr` is the number of classes left out, which line 30 takes for a number of hits; `class` is the index
     of the
     worst class that remains, which is what it should be.
+
+    Examples
+    --------
+    >>> from dpcore.partial_knowledge import published
+    >>> losses = published.background_losses(known=4, bias=0.5)
+    >>> _, pmf = published.occurrence_probabilities(records=10, known=4, count=5)
+    >>> published.quasi_worst_case(losses, pmf, kappa1=0.1)[:2]
+    (1, 1)
     """
     from dpcore import distributions
 
@@ -296,6 +338,16 @@ def algorithm_2(
     -----
     NotForRelease
         Always.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> from dpcore.partial_knowledge import published
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always")
+    ...     r = published.algorithm_2(300, records=1000, known=100, epsilon=1.0, delta=1e-4, laplace=0.5)
+    >>> caught[0].category.__name__, r.returned_at
+    ('NotForRelease', 32)
     """
     _warn("algorithm_2")
     n = integer("records", records, least=1)

@@ -10,8 +10,8 @@ Run it with ``serve.py`` beside it (standard library only), or with any ASGI ser
 
 Why it is safe to kill at any moment: a release is charged to the ledger file, which refuses to overspend and is on
 the disk when the charge returns; only then is noise drawn, from a stream that no other process shares. A crash in
-between loses budget, never privacy. With ``lease`` > 1 a worker charges for that many releases at once, and the disk is
-not asked at every request; what a crashed worker had not used of its lease stays spent.
+between loses budget, never privacy. With ``lease`` > 1 a worker charges for that many releases at once, and the disk
+is not asked at every request; what a crashed worker had not used of its lease stays spent.
 """
 
 from __future__ import annotations

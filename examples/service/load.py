@@ -2,8 +2,8 @@
 
     python load.py --requests 20000 --connections 16 --kills 10
 
-Starts ``serve.py`` on a free loopback port with a new ledger, sends requests (1 in 10 asks for accounting, the rest for
-releases), kills workers with SIGKILL while it does, and then checks every answer against the ledger.
+Starts ``serve.py`` on a free loopback port with a new ledger, sends requests (1 in 10 asks for accounting, the rest
+for releases), kills workers with SIGKILL while it does, and then checks every answer against the ledger.
 """
 
 from __future__ import annotations

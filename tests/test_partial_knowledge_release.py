@@ -311,14 +311,15 @@ def test_audit_of_the_published_algorithm_2_finds_its_leak():
     private version,
     asked the same question about its own scale, passes.
     """
-    epsilon, delta, n, known, c, samples = 1.0, 1e-4, 4000, 1000, 1200, 400
+    epsilon, delta, n, known, c, samples = 0.4, 1e-4, 4000, 3000, 1200, 400
     arguments = dict(records=n, known=known, epsilon=epsilon, delta=delta)
-    telltale = published.algorithm_2(c, **arguments, laplace=-0.5, error=1e-3).noise_scale
+    telltale = published.algorithm_2(c, **arguments, laplace=-0.5, error=1e-4).noise_scale
+    assert telltale > 1
     rng = InsecureTestRng(11)
 
     def hits(count):
         return sum(
-            published.algorithm_2(count, **arguments, error=1e-3, rng=rng).noise_scale == telltale
+            published.algorithm_2(count, **arguments, error=1e-4, rng=rng).noise_scale == telltale
             for _ in range(samples)
         )
 
@@ -465,9 +466,8 @@ def test_evaluation(tmp_path):
     cells = reproduce.grid(records=(10**4, 10**6), epsilons=(0.01, 1.0), biases=(0.1, 0.5), shares=(0.5, 0.99))
     rows = reproduce.evaluate(cells)
     with ThreadPoolExecutor(2) as pool:
-        assert [r for part in pool.map(reproduce.evaluate, (cells[:8], cells[8:])) for r in part] == pytest.approx(
-            rows, nan_ok=True
-        )
+        split = [r for part in pool.map(reproduce.evaluate, (cells[:8], cells[8:])) for r in part]
+    np.testing.assert_array_equal(np.array(split), np.array(rows))  # not a number equals itself here
     for row in rows:
         values = dict(zip(reproduce.COLUMNS, row, strict=True))
         assert 0 <= values["noise"] <= values["analytic"] <= values["probabilistic"]

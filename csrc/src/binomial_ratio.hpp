@@ -7,9 +7,12 @@
 //            Sums of (x - kappa) B(x) over an evenly spaced half line: integral (16-point Gauss-Legendre panels)
 //            plus six Euler-Maclaurin corrections at its end, from the Taylor series of B there.
 // Domain:    M <= 2^53; x and x0 in [kLeastCount, M - kLeastCount], |x - x0| <= kReach min(x0, M - x0).
-// Guarantee: relative error of the ratio <= (12 + 4 |ln ratio|) u, u = 2^-53; of half-line sums the same, with the
-//            ratio at their first point, plus 1e-18 where step * (slope + 3.5/deviation) <= kSmoothStep at the
-//            end: the corrections fall by (kSmoothStep / 2 pi)^2 = 6e-4 each.
+// Guarantee: relative error of the ratio <= (12 + 11 (|T'(x0) (x - x0)| + D)) u, u = 2^-53, D >= 0 the right-hand
+// side
+//            of the difference above: 8 u from D (2 u from each quotient, 3 u from the series, 3 products and
+//            sums), 2 u from the slope, 3 u from the additions; of half-line sums the same, with the ratio at
+//            their first point, plus 1e-18 where step * (slope + 3.5/deviation) <= kSmoothStep at the end: the
+//            corrections fall by (kSmoothStep / 2 pi)^2 = 6e-4 each.
 // Evidence:  tests/cpp/test_count_delta.cpp compares it with binomial_log_pmf.
 #pragma once
 

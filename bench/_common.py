@@ -1,18 +1,30 @@
 """What every benchmark shares: timing, ratios, and the refusal to time a debug build.
 
 A benchmark checks its answer first, times the peer in the same run, and prints the ratio with its spread. The
-machine may be busy, so a time is the best of several samples, and the figure to read is the ratio.
+machine may be busy, so a time is the best of several samples, and the figure to read is the ratio. bench/run.py
+runs them all: it sets DPCORE_BENCH_RECORD to the file that gets a line of JSON for each figure, and
+DPCORE_BENCH_QUICK for fewer sizes and samples.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import importlib.metadata
+import json
+import os
 import time
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
 
 import dpcore
+
+QUICK = bool(os.environ.get("DPCORE_BENCH_QUICK"))
+T = TypeVar("T")
+
+
+def steps(every: Sequence[T], quick: int) -> Sequence[T]:
+    """The sizes of a benchmark: all of them, or the first `quick` in a quick run."""
+    return every[:quick] if QUICK else every
 
 
 @dataclasses.dataclass(frozen=True)
@@ -32,6 +44,7 @@ def require_release() -> None:
 
 def timed(call: Callable[[], Any], *, samples: int = 7, least: float = 0.02) -> Timing:
     """Time `call`, each sample at least `least` seconds long."""
+    samples = min(samples, 4) if QUICK else samples
     number, elapsed = 1, 0.0
     while True:
         start = time.perf_counter()
@@ -64,10 +77,34 @@ def human(seconds: float) -> str:
     return f"{seconds * 1e9:.3g} ns"
 
 
-def compare(what: str, ours: Timing, peer: Timing, peer_name: str, *, least: float | None = None) -> float:
-    """Print one line of comparison and return the ratio peer/ours of the best times."""
-    ratio = peer.best / ours.best
-    spread = f"{peer.median / ours.median:.3g}x by medians"
+def record(kind: str, **figures: Any) -> None:
+    """Append a figure to the file that bench/run.py reads, if it asked for one."""
+    file = os.environ.get("DPCORE_BENCH_RECORD")
+    if file:
+        with open(file, "a", encoding="utf-8") as out:
+            out.write(json.dumps({"kind": kind, **figures}) + "\n")
+
+
+def compare(
+    what: str, ours: Timing, peer: Timing, peer_name: str, *, least: float | None = None, note: str = ""
+) -> float:
+    """Print one line of comparison and return the ratio peer/ours of the best times.
+
+    `what` names the figure and is the same in every run; what was measured beside it goes into `note`.
+    """
+    ratio, by_median = peer.best / ours.best, peer.median / ours.median
+    spread = f"{by_median:.3g}x by medians"
     goal = "" if least is None else f"  (goal {least:g}x{'' if ratio >= least else ', NOT reached'})"
     print(f"{what:<44} {human(ours.best):>9}  {peer_name} {human(peer.best):>9}  {ratio:8.1f}x  {spread}{goal}")
+    if note:
+        print(f"{'':<8}{note}")
+    record(
+        "ratio", what=what, ours=ours.best, peer=peer.best, peer_name=peer_name, ratio=ratio,
+        ratio_median=by_median, goal=least, note=note,
+    )  # fmt: skip
     return ratio
+
+
+def growth(series: str, size: float, ours: Timing, peer: Timing | None = None, *, unit: str) -> None:
+    """Record one point of a growth plot: seconds at a size, ours and (where it was timed) the peer's."""
+    record("growth", series=series, size=size, ours=ours.best, peer=peer.best if peer else None, unit=unit)

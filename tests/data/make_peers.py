@@ -2,8 +2,8 @@
 
 Run ``python tests/data/make_peers.py`` with an interpreter that has mpmath and at least one of dp-accounting,
 prv-accountant, diffprivlib (with scikit-learn < 1.6), autodp, opendp and scipy. Rows of the peers it finds replace
-theirs in peers.json, rows of the others stay: diffprivlib and autodp want environments of their own. The truth comes
-from mpmath at 60 digits by the defining formulas, never from dpcore.
+theirs in peers.json, rows of the others stay: diffprivlib and autodp want environments of their own. The truth
+comes from mpmath at 60 digits by the defining formulas, never from dpcore.
 """
 
 from __future__ import annotations

@@ -40,6 +40,13 @@ AREAS = {
 }
 PEERS = ("numpy", "scipy", "mpmath", "dp-accounting", "opendp")
 Figures = list[dict[str, Any]]
+INTRODUCTION = """# Benchmarks
+
+Written by `python bench/run.py` (extras `bench` and `plot`). Each answer was checked before it was timed, the peer
+was timed in the same run, and a time is the best of several samples. Read the ratios; times are those of one
+machine, which was shared with other work. A ratio above 1 means that dpcore is that many times faster; the second
+one is by medians.
+"""
 
 
 def run(area: str, *, quick: bool) -> Figures:
@@ -134,11 +141,7 @@ def growth_plot(area: str, series: str, points: Figures) -> str:
 def page(measured: dict[str, Figures]) -> str:
     info = dpcore.build_info()
     text = [
-        "# Benchmarks\n",
-        "Written by `python bench/run.py` (extras `bench` and `plot`). Each answer was checked before it was timed, the",
-        "peer was timed in the same run, and a time is the best of several samples. Read the ratios; times are those of",
-        "one machine, which was shared with other work. A ratio above 1 means that dpcore is that many times faster;",
-        "the second one is by medians.\n",
+        INTRODUCTION,
         f"dpcore {info['version']}, {info['compiler']}; peers: {versions()}; Python {platform.python_version()}, "
         f"{os.cpu_count()} cores.\n",
     ]

@@ -691,7 +691,25 @@ def test_files_that_are_something_else(text, message, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "change", [{"sensitivity": -1.0}, {"gamma": 2.0}, {"order": 99}, {"sensitivity": math.nan}]
+    "change",
+    [
+        {"sensitivity": -1.0},
+        {"sensitivity": math.nan},
+        {"sensitivity": True},
+        {"gamma": 2.0},
+        {"gamma": 0.0999},  # less than nine samples can promise
+        {"order": 8},
+        {"order": 99},
+        {"evaluated": 10},
+        {"infinite": 10},
+        {"method": "hopeful"},
+        {"method": "confident"},  # without its confidence
+        {"rho": math.nan},
+        {"rho": 0.5},
+        {"seed": 2.5},
+        {"grid": 7},
+        {"norm": None},
+    ],
 )
 def test_files_with_wrong_numbers(change, tmp_path):
     file = tmp_path / "x.json"
@@ -708,7 +726,19 @@ def test_evaluations_with_wrong_numbers(tmp_path):
     tested.estimate(gamma=0.1, seed=1)
     tested.evaluations.save(file)
     fields = json.loads(file.read_text())
-    for change in ({"indices": [0]}, {"indices": [0] * 9}, {"sensitivities": [-1.0] * 9}, {"seed": "x"}):
+    for change in (
+        {"indices": [0]},
+        {"indices": [0] * 9},
+        {"indices": [0.5, *range(1, 9)]},
+        {"sensitivities": [-1.0] * 9},
+        {"seed": "x"},
+        {"seed": -1},
+        {"wanted": 8},
+        {"records": True},
+        {"block": 0},
+        {"shape": [1.5]},
+        {"target": None},
+    ):
         file.write_text(json.dumps({**fields, **change}))
         with pytest.raises(ValueError, match="does not hold evaluations"):
             Evaluations.load(file)
@@ -813,6 +843,13 @@ def test_exact_shift_lies_between_nothing_and_pinsker(gamma, records, divergence
         published = 1.0
     exact = shifted_gamma(gamma=gamma, records=records, divergence=divergence)
     assert gamma <= exact <= published
+
+
+@pytest.mark.parametrize("divergence", [1e3, 1e15, 1e300])
+def test_a_shift_that_leaves_nothing_says_so(divergence):
+    for method in ("exact", "published"):
+        with pytest.raises(ValueError, match="leaves no guarantee"):
+            shifted_gamma(gamma=0.01, records=99, divergence=divergence, method=method)
 
 
 def test_shifted_estimate():

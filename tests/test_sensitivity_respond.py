@@ -117,6 +117,42 @@ def test_bernstein_releases_a_function():
     np.testing.assert_array_equal(same.value.values, got.value.values)
 
 
+def test_a_function_is_only_released_where_its_sensitivity_was_sampled():
+    def smooth_distribution(data):
+        return lambda y: np.mean(1 / (1 + np.exp((data[:, None] - 3 * np.asarray(y)) / 0.2)), axis=0)
+
+    def estimate(grid):
+        sampler = SensitivitySampler(smooth_distribution, exponential, records=200, norm="sup", grid=grid)
+        return sampler.estimate(gamma=0.05, seed=1)
+
+    options = {"epsilon": 1.0, "lattice": 8}
+    lattice = np.arange(9) / 8
+    whole = estimate(lattice)
+    assert whole.respond(Bernstein, smooth_distribution(DATA), **options).value.values.shape == (9,)
+    # At one point, or at as many other points, the function may change less than on the lattice.
+    for other in (estimate([0.0]), estimate(lattice / 8)):
+        assert other.sensitivity < whole.sensitivity
+        with pytest.raises(ValueError, match="the estimate says nothing about the other points"):
+            other.respond(Bernstein, smooth_distribution(DATA), **options)
+    with pytest.raises(ValueError, match="the estimate says nothing about the other points"):
+        whole.respond(Bernstein, smooth_distribution(DATA), epsilon=1.0, lattice=9)
+    with pytest.raises(ValueError, match="grid must be left out for Bernstein"):
+        release(Bernstein, smooth_distribution, grid=lattice / 8, lattice=8)
+    with pytest.raises(TypeError, match="does not release functions"):
+        whole.respond(Laplace, smooth_distribution(DATA), epsilon=1.0)
+
+
+@pytest.mark.parametrize(
+    "option", [{"sensitivity": 1e-9}, {"scale": 1.0}, {"dimension": 2}, {"norm": "linf"}, {"neighbours": None}]
+)
+def test_no_option_takes_the_place_of_the_estimate(option):
+    estimate = SensitivitySampler(Mean(), exponential, records=200).estimate(gamma=0.05, seed=1)
+    with pytest.raises(TypeError, match="follows from the estimate"):
+        estimate.respond(Laplace, 1.0, epsilon=1.0, **option)
+    with pytest.raises(TypeError, match="follows from the estimate"):
+        estimate.mechanism(Laplace, epsilon=1.0, **option)
+
+
 def test_vectorised_and_pair_targets_on_the_data():
     plain = release(Laplace, lambda data: float((data**2).sum()))
     batch = release(Laplace, lambda data: (data**2).sum(axis=1), vectorised=True)
@@ -195,5 +231,5 @@ def test_failures_on_the_private_data_tell_nothing_by_themselves():
     def changes_shape(data):
         return np.zeros(3) if data is DATA else np.array([data[0], data[1], data[2], data[3]])[:2] + data[-1]
 
-    with pytest.raises(TargetError, match="value must hold 2 numbers"):
+    with pytest.raises(TargetError, match="value must hold 2 real numbers"):
         release(Laplace, changes_shape)

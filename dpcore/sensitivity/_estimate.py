@@ -11,7 +11,8 @@ from scipy import optimize
 
 from dpcore import _validation as check
 from dpcore._results import Result
-from dpcore.sensitivity._evaluations import read_json, write_json
+from dpcore.sensitivity._evaluations import read_json, text_of, write_json
+from dpcore.sensitivity._operating_point import METHODS
 
 if TYPE_CHECKING:
     from dpcore.sensitivity._respond import RandomPrivateRelease
@@ -44,6 +45,8 @@ class SensitivityEstimate(Result):
         Gives the same estimate again; None if the record sampler has randomness of its own.
     shift : float
         Kullback-Leibler divergence that `shifted` has allowed for, already part of `gamma`.
+    grid : str or None
+        Fingerprint of the points at which functions were compared; None if the target returns numbers.
     """
 
     sensitivity: float
@@ -60,6 +63,7 @@ class SensitivityEstimate(Result):
     infinite: int
     seed: int | None
     shift: float = 0.0
+    grid: str | None = None
 
     @property
     def statement(self) -> str:
@@ -173,32 +177,53 @@ class SensitivityEstimate(Result):
         """Read what `save` wrote."""
         fields = read_json(path, "sensitivity estimate")
         try:
-            return cls(
+            out = cls(
                 sensitivity=_at_least_zero(fields["sensitivity"]),
                 samples=check.integer("samples", fields["samples"], least=1),
-                order=check.integer("order", fields["order"], least=1, most=fields["samples"]),
+                order=check.integer("order", fields["order"], least=1),
                 gamma=check.scalar("gamma", check.open_probability("gamma", fields["gamma"])),
-                rho=None if fields["rho"] is None else float(fields["rho"]),
-                method=str(fields["method"]),
+                rho=_optional_probability(fields["rho"]),
+                method=check.choice("method", fields["method"], METHODS),
                 records=check.integer("records", fields["records"], least=1),
-                norm=str(fields["norm"]),
-                target=str(fields["target"]),
+                norm=text_of("norm", fields["norm"]),
+                target=text_of("target", fields["target"]),
                 size=check.integer("size", fields["size"]),
-                evaluated=check.integer("evaluated", fields["evaluated"]),
+                evaluated=check.integer("evaluated", fields["evaluated"], least=1),
                 infinite=check.integer("infinite", fields["infinite"]),
-                seed=None if fields["seed"] is None else int(fields["seed"]),
+                seed=None if fields["seed"] is None else check.integer("seed", fields["seed"], most=2**128 - 1),
                 shift=check.scalar("shift", check.non_negative("shift", fields["shift"])),
+                grid=text_of("grid", fields["grid"]) if fields["grid"] is not None else None,
             )
-        except (KeyError, TypeError, ValueError) as error:
+            out._check_consistent()
+        except (KeyError, TypeError, ValueError, OverflowError) as error:
             text = f"{path} does not hold a sensitivity estimate: {type(error).__name__}: {error}"
             raise ValueError(text) from None
+        return out
+
+    def _check_consistent(self) -> None:
+        """ValueError if the numbers cannot belong to one estimate, as after a slip in editing the file."""
+        if not self.infinite <= self.evaluated <= self.samples or self.order > self.samples:
+            raise ValueError(
+                f"samples, order, evaluated, infinite contradict each other: {self.samples}, {self.order}, "
+                f"{self.evaluated}, {self.infinite}"
+            )
+        if (self.rho is None) != (self.method == "exchangeable"):
+            raise ValueError(f"rho={self.rho!r} contradicts method={self.method!r}")
+        # What holds over pair and sample together; a confidence in the sample is another statement.
+        least = (self.samples + 1 - self.order) / (self.samples + 1)
+        if self.method != "confident" and not self.gamma >= least:
+            raise ValueError(f"gamma must be at least {least!r} for this order, got {self.gamma!r}")
 
 
 def _at_least_zero(value: Any) -> float:
-    number = float(value)
-    if not number >= 0:
+    number = math.inf if value == "Infinity" else value
+    if isinstance(number, bool) or not isinstance(number, (int, float)) or not number >= 0:
         raise ValueError(f"sensitivity must be a number >= 0, got {value!r}")
-    return number
+    return float(number)
+
+
+def _optional_probability(value: Any) -> float | None:
+    return None if value is None else check.scalar("rho", check.open_probability("rho", value))
 
 
 def shifted_gamma(*, gamma: float, records: int, divergence: float, method: str = "exact") -> float:
@@ -269,7 +294,7 @@ def _largest_under_shift(gamma: float, total: float) -> float:
         return gamma * math.log(gamma / q) + (1 - gamma) * (math.log1p(-gamma) - survival) - total
 
     high = math.log1p(-gamma)
-    # kl(gamma, q) >= -log 2 - (1 - gamma) log(1 - q), so the root lies above this end.
-    low = high - (total + 1) / (1 - gamma)
+    # kl(gamma, q) >= -1/e + (1 - gamma) log((1 - gamma)/(1 - q)), so the root lies above this end, with allowance.
+    low = high - (total * (1 + 2.0**-40) + 1) / (1 - gamma)
     root = float(optimize.brentq(lambda s: excess(s) - allowance, low, high, xtol=1e-300, rtol=2.0**-50))
     return -math.expm1(root * (1 + 2.0**-49)) * (1 + 2.0**-51)

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpcore import _validation as check
 from dpcore._results import Result
 from dpcore._validation import FloatArray
 
@@ -66,25 +67,31 @@ class Evaluations(Result):
         """Read what `save` wrote."""
         fields = read_json(path, "evaluations")
         try:
-            indices = np.array(fields["indices"], dtype=np.int64).reshape(-1)
+            indices = np.array([check.integer("indices", i) for i in fields["indices"]], dtype=np.int64)
             values = np.array([float(v) for v in fields["sensitivities"]], dtype=np.float64)
             out = cls(
                 indices,
                 values,
-                int(fields["wanted"]),
-                None if fields["seed"] is None else int(fields["seed"]),
-                str(fields["target"]),
-                int(fields["records"]),
-                str(fields["norm"]),
-                int(fields["block"]),
-                None if fields["shape"] is None else tuple(map(int, fields["shape"])),
+                check.integer("wanted", fields["wanted"], least=1),
+                None if fields["seed"] is None else check.integer("seed", fields["seed"], most=2**128 - 1),
+                text_of("target", fields["target"]),
+                check.integer("records", fields["records"], least=1),
+                text_of("norm", fields["norm"]),
+                check.integer("block", fields["block"], least=1),
+                None if fields["shape"] is None else tuple(check.integer("shape", n) for n in fields["shape"]),
             )
         except (KeyError, TypeError, ValueError, OverflowError) as error:
             raise ValueError(f"{path} does not hold evaluations: {type(error).__name__}: {error}") from None
-        wrong = len(indices) != len(values) or (np.diff(indices, prepend=-1) <= 0).any()
+        wrong = len(indices) != len(values) or (np.diff(indices, prepend=-1, append=out.wanted) <= 0).any()
         if wrong or not (values >= 0).all() or (out.shape is None and len(indices) > 0):
             raise ValueError(f"{path} does not hold evaluations: its numbers contradict each other")
         return out
+
+
+def text_of(name: str, value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"{name} must be text, got {value!r}")
+    return value
 
 
 FORMAT = 1
@@ -115,7 +122,7 @@ def read_json(path: str | os.PathLike[str], kind: str) -> dict[str, Any]:
         raise ValueError(f"{path} is not a JSON file: {error}") from None
     if not isinstance(fields, dict) or fields.get("dpcore") != kind:
         raise ValueError(f"{path} does not hold {kind} of dpcore")
-    if fields.get("format") != FORMAT:
+    if fields.get("format") != FORMAT or fields["format"] is True:
         raise ValueError(f"{path} has format {fields.get('format')!r}, this version reads {FORMAT}")
     return fields
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
 from typing import Any
 
@@ -23,6 +24,17 @@ def as_numbers(value: Any) -> NDArray[Any]:
     if array.dtype.kind not in "iufb":
         raise TypeError(f"must return real numbers, got {type(value).__name__} of dtype {array.dtype}")
     return array
+
+
+def digest(grid: Any) -> str | None:
+    """A short name of the points at which functions are compared, equal for equal points only.
+
+    None if there are none, or if they are no numbers.
+    """
+    if grid is None or np.asarray(grid).dtype.kind not in "iufb":
+        return None
+    points = np.ascontiguousarray(grid, dtype=np.float64)
+    return hashlib.sha256(repr(points.shape).encode() + points.tobytes()).hexdigest()[:32]
 
 
 def sensitivities(first: NDArray[Any], second: NDArray[Any], norm: Norm) -> FloatArray:

@@ -13,7 +13,7 @@ from dpcore import _validation as check
 from dpcore._progress import ProgressOption
 from dpcore._results import Result
 from dpcore.sensitivity._errors import TargetError
-from dpcore.sensitivity._norms import NORMS, Norm, as_numbers
+from dpcore.sensitivity._norms import NORMS, Norm, as_numbers, digest
 from dpcore.sensitivity._sampler import SensitivitySampler
 
 if TYPE_CHECKING:
@@ -108,7 +108,11 @@ def build(
         if name in ("Laplace", "Gaussian"):
             arguments |= {"dimension": size, "norm": _NORM_IN_MECHANISMS[norm]}
         # Scores and functions need the sup norm, which the others are never below.
-    return mechanism_class(**{**arguments, **options})
+    # An option that took the place of one of these would release with less noise than the statement says.
+    taken = sorted((arguments.keys() | {"scale", "sigma"}) & options.keys())
+    if taken:
+        raise TypeError(f"{taken[0]} must not be given for {name}: it follows from the estimate")
+    return mechanism_class(**arguments, **options)
 
 
 def usable(sensitivity: float, infinite: int) -> float:
@@ -148,10 +152,15 @@ def respond(
         norm=estimate.norm,
         options=options,
     )
-    if not callable(value):
-        value = as_numbers(value)
-        if value.size != size:
-            raise TargetError(f"value must hold {size} numbers, as on the sampled databases")
+    if callable(value):
+        _check_lattice(mechanism, name, estimate)
+    else:
+        try:
+            value = as_numbers(value)
+        except TypeError:
+            value = None  # what it is instead depends on the private data
+        if value is None or value.size != size:
+            raise TargetError(f"value must hold {size} real numbers, as on the sampled databases")
     flat = _is_ours(mechanism_class, name) and name in ("Laplace", "Gaussian")
     if flat and size > 1:
         released = np.asarray(mechanism.release(value.reshape(-1), rng=rng)).reshape(value.shape)
@@ -169,6 +178,17 @@ def respond(
         mechanism=name,
         estimate=estimate,
     )
+
+
+def _check_lattice(mechanism: Any, name: str, estimate: SensitivityEstimate) -> None:
+    """A function is released on the mechanism's lattice: the sensitivity must have been sampled there."""
+    if not hasattr(mechanism, "points"):
+        raise TypeError(f"value must be numbers for {name}, which does not release functions")
+    if estimate.grid != digest(mechanism.points()):
+        raise ValueError(
+            f"value must be numbers, or the sensitivity sampled with grid={name}(...).points(): the estimate says "
+            "nothing about the other points of this lattice"
+        )
 
 
 def sample_then_respond(
@@ -260,7 +280,9 @@ distribution that differ in one record.
         norm=norm if isinstance(norm, str) else "",
         options=options,
     )
-    if ours and name == "Bernstein" and grid is None and not vectorised:
+    if ours and name == "Bernstein" and not vectorised:
+        if grid is not None and digest(grid) != digest(trial.points()):
+            raise ValueError("grid must be left out for Bernstein, which releases the function on its own lattice")
         grid = trial.points()
     try:
         records = len(data)

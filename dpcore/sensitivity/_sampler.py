@@ -21,7 +21,7 @@ from dpcore.sensitivity._errors import EvaluationError
 from dpcore.sensitivity._estimate import SensitivityEstimate
 from dpcore.sensitivity._evaluate import Plan
 from dpcore.sensitivity._evaluations import Evaluations
-from dpcore.sensitivity._norms import NORMS, Norm
+from dpcore.sensitivity._norms import NORMS, Norm, digest
 from dpcore.sensitivity._operating_point import OperatingPoint, operating_point
 from dpcore.sensitivity._records import PlainSource, as_source
 
@@ -322,6 +322,7 @@ class SensitivitySampler:
             evaluated=work.used,
             infinite=int(np.count_nonzero(np.isinf(work.values[: work.used]))),
             seed=seed,
+            grid=digest(work.plan.grid),
         )
 
 

@@ -5,7 +5,9 @@ import json
 import math
 import re
 
+import numpy as np
 import pytest
+from scipy import optimize
 
 from dpcore import risk
 
@@ -26,7 +28,7 @@ def test_the_health_centre():
     assert report.expected_cost == pytest.approx(74434.41, abs=0.005)
     assert report.facts["cost_at_risk_published"] == pytest.approx(37805.86, abs=0.005)
     assert report.guess_right == pytest.approx(1 / (1 + math.exp(-0.5)))
-    assert report.count_right == pytest.approx(math.tanh(0.25))
+    assert report.count_right == pytest.approx(math.tanh(0.25) + (1 - math.tanh(0.25)) / 101)
     (noise,) = report.noise
     assert noise.scale == noise.expected_error == 2.0
     assert noise.interval == pytest.approx(2 * math.log(20))
@@ -50,10 +52,18 @@ def test_budget_at_risk_limits_are_tight():
 
 def test_risk_threshold_alone():
     report = risk.recommend(records=1000, impact=30_000, threshold=5_000)
-    assert report.epsilon == risk.disclosure_epsilon(impact=30_000, threshold=5_000)
     assert 30_000 * report.count_right <= 5_000
+    # A count of 1000 people is one of 1001 values, which helps to guess it: a little stricter than all integers.
+    endless = risk.disclosure_epsilon(impact=30_000, threshold=5_000)
+    assert endless * 0.99 < report.epsilon < endless
+    just_above = risk.disclosure_bound(epsilon=report.epsilon * (1 + 1e-9), values=1001)
+    assert 30_000 * just_above > 5_000
     assert limit(report, "Risk threshold, as published").value == 0.0
     assert not limit(report, "Risk threshold (plausible values)").used
+
+
+def numbers(words):
+    return [float(x.replace(",", "")) for x in re.findall(r"[\d.,]*\d", words)]
 
 
 def test_conflict_names_two_requirements_and_the_remedies_work():
@@ -66,11 +76,9 @@ def test_conflict_names_two_requirements_and_the_remedies_work():
     assert conflict.at_least == 0.5
     assert conflict.at_most == pytest.approx(0.301733, abs=1e-6)
     error, budget = conflict.remedies
-    numbers = [float(x.replace(",", "")) for x in re.findall(r"[\d.,]*\d", error)]
-    assert risk.recommend(**ask | {"allowed_error": numbers[0] * 1.001}).feasible
-    numbers = [float(x.replace(",", "")) for x in re.findall(r"[\d.,]*\d", budget)]
-    assert numbers[0] == 20_000
-    assert risk.recommend(**ask | {"budget": numbers[1] + 0.01}).feasible
+    assert risk.recommend(**ask | {"allowed_error": numbers(error)[0]}).feasible
+    assert numbers(budget)[0] == 20_000
+    assert risk.recommend(**ask | {"budget": numbers(budget)[1]}).feasible
     for name in ("allowed error", "budget", "0.5", "0.3017"):
         assert name in report.statement
 
@@ -80,6 +88,21 @@ def test_remedies_count_every_limit_that_is_in_the_way():
     raised = report.conflict.remedies[-1]
     assert "budget" in raised
     assert "risk threshold" in raised
+
+
+@pytest.mark.parametrize("releases", [1, 12])
+@pytest.mark.parametrize("delta", [None, 1e-6])
+@pytest.mark.parametrize(("error", "budget"), [(0.37, 700.0), (1.9, 12_345.67), (3.0, 1.0)])
+def test_remedies_are_enough_as_printed(releases, delta, error, budget):
+    ask = {"records": 77, "releases": releases, "delta": delta, "allowed_error": error, "cost": 550_000}
+    ask |= {"budget": budget, "impact": 30_000, "threshold": 1_000.0}
+    conflict = risk.recommend(**ask).conflict
+    allow, raised = conflict.remedies[:2]
+    assert risk.recommend(**ask | {"allowed_error": numbers(allow)[0]}).feasible
+    _, threshold, *more = numbers(raised)
+    assert risk.recommend(**ask | {"threshold": threshold, "budget": more[1] if more else budget}).feasible
+    if releases == 12 and delta is None and len(conflict.remedies) == 3:
+        assert risk.recommend(**ask | {"releases": int(numbers(conflict.remedies[2])[0])}).feasible
 
 
 def test_custom_costs():
@@ -171,7 +194,21 @@ def test_relying_on_partial_knowledge_changes_the_decision():
 def test_unavoidable_cost_above_the_budget():
     report = risk.recommend(records=10, cost=risk.CostModel(full=100.0, floor=50.0), budget=40.0)
     assert not report.feasible
-    assert "unavoidable" in report.statement
+    assert "allows no epsilon, however small" in report.statement
+    (remedy,) = report.conflict.remedies
+    assert numbers(remedy)[1] > 50.0
+    model = risk.CostModel(full=100.0, floor=50.0)
+    assert risk.recommend(records=10, cost=model, budget=numbers(remedy)[1]).feasible
+    assert "no value, however small" in report.to_html()
+
+
+def test_a_threshold_below_what_guessing_blindly_risks():
+    # Of 11 possible counts one guess in eleven is right without any release: 9 of 100.
+    report = risk.recommend(records=10, impact=100.0, threshold=9.0)
+    assert not report.feasible
+    assert report.conflict.second == "Risk threshold (best guess)"
+    (remedy,) = report.conflict.remedies
+    assert risk.recommend(records=10, impact=100.0, threshold=numbers(remedy)[1]).feasible
 
 
 def test_releases_share_the_level():
@@ -191,6 +228,49 @@ def test_disclosure_bound_is_tanh_and_monotone_in_delta():
         assert values[-1] == 1.0
     assert risk.disclosure_bound(epsilon=1.0, sensitivity=0.5) == pytest.approx(math.tanh(1.0), rel=1e-12)
     assert risk.disclosure_bound(epsilon=1.0, sensitivity=3.0) >= math.tanh(1 / 6)
+
+
+def best_guess(epsilon, delta, sensitivity, values):
+    """Largest probability of a right guess over all private mechanisms, by linear programming.
+
+    The guess itself may be taken as the output: P[a, v] = Pr[guess v | value a], and for values within the
+    sensitivity sum_v max(0, P[a, v] - e^epsilon P[b, v]) <= delta.
+    """
+    pairs = [(a, b) for a in range(values) for b in range(values) if a != b and abs(a - b) <= sensitivity]
+    size = values * values
+    rows, limits = [], []
+    for k, (a, b) in enumerate(pairs):
+        excess = slice(size + k * values, size + (k + 1) * values)
+        for v in range(values):
+            row = np.zeros(size + len(pairs) * values)
+            row[a * values + v], row[b * values + v], row[excess.start + v] = 1.0, -math.exp(epsilon), -1.0
+            rows.append(row)
+            limits.append(0.0)
+        row = np.zeros(size + len(pairs) * values)
+        row[excess] = 1.0
+        rows.append(row)
+        limits.append(delta)
+    gain = np.zeros(size + len(pairs) * values)
+    gain[: size : values + 1] = -1 / values
+    one = np.kron(np.eye(values), np.ones(values))
+    one = np.hstack([one, np.zeros((values, len(pairs) * values))])
+    found = optimize.linprog(gain, np.array(rows), limits, one, np.ones(values), bounds=(0, 1))
+    assert found.status == 0
+    return -found.fun
+
+
+@pytest.mark.parametrize("values", [2, 3, 8])
+@pytest.mark.parametrize("delta", [0.0, 1e-3, 0.05])
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 3.0])
+def test_disclosure_bound_over_every_mechanism(epsilon, delta, values):
+    for sensitivity in (1, 2):
+        bound = risk.disclosure_bound(epsilon=epsilon, delta=delta, sensitivity=float(sensitivity), values=values)
+        best = best_guess(epsilon, delta, sensitivity, values)
+        assert bound >= best * (1 - 1e-7)  # the solver's accuracy
+        if delta == 0 and sensitivity == 1:
+            assert bound == pytest.approx(best, rel=1e-6)
+            # Without the range the bound is too small: a few values are easier to guess.
+            assert risk.disclosure_bound(epsilon=epsilon) < best
 
 
 def test_disclosure_bound_holds_for_gaussian_noise():

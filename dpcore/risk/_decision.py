@@ -11,6 +11,15 @@ from typing import Any
 from dpcore._results import Result
 
 
+def share(bias: Any) -> str:
+    """A share of yes, a range of it, or strata, for people."""
+    if isinstance(bias, (int, float)):
+        return f"{100 * bias:.3g} %"
+    if isinstance(bias, tuple) and len(bias) == 2 and all(isinstance(end, (int, float)) for end in bias):
+        return f"between {100 * bias[0]:.3g} and {100 * bias[1]:.3g} %"
+    return f"given by strata {bias}"
+
+
 @dataclasses.dataclass(frozen=True)
 class Limit(Result):
     """What one requirement, by one method, says about epsilon.
@@ -108,7 +117,7 @@ class Conflict(Result):
     >>> from dpcore import risk
     >>> tight = risk.recommend(records=100, cost=550_000, budget=20_000, allowed_error=2.0)
     >>> tight.conflict.remedies
-    ('allow an error of 3.314 instead of 2', 'raise the budget from 20,000.00 to 74,434.41')
+    ('allow an error of 3.315 instead of 2', 'raise the budget from 20,000.00 to 74,434.41')
     """
 
     first: str
@@ -120,12 +129,19 @@ class Conflict(Result):
     @property
     def statement(self) -> str:
         """The conflict in words."""
-        factor = f"{self.at_least / self.at_most:.3g} times " if self.at_most > 0 else "and "
         first, second = (name[0].lower() + name[1:] for name in (self.first, self.second))
-        text = (
-            f"The {first} and the {second} conflict: the first needs epsilon of at least {self.at_least:.4g}, "
-            f"{factor}the {self.at_most:.4g} that the second allows."
-        )
+        if self.at_most > 0:
+            gap = (
+                f"the first needs epsilon of at least {self.at_least:.4g}, "
+                f"{self.at_least / self.at_most:.3g} times the {self.at_most:.4g} that the second allows."
+            )
+        elif self.at_least > 0:
+            gap = (
+                f"the first needs epsilon of at least {self.at_least:.4g}, the second allows none, however small."
+            )
+        else:
+            gap = "the second allows no epsilon, however small."
+        text = f"The {first} and the {second} conflict: {gap}"
         return text + (f" To meet both, {'; or '.join(self.remedies)}." if self.remedies else "")
 
 

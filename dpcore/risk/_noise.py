@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from dpcore._validation import FloatArray
-from dpcore.risk._decision import Noise
+from dpcore.risk._decision import Noise, share
 
 # E|N(0, 1)|
 _MEAN_ABSOLUTE = math.sqrt(2 / math.pi)
@@ -93,12 +93,9 @@ def _partial_way(records: int, known: int, bias: Any, releases: int, delta: floa
     from dpcore import partial_knowledge
 
     name = "Gaussian noise (partial knowledge)"
-    share = f"{bias:.4g}" if isinstance(bias, (int, float)) else f"{bias}"
-    if isinstance(bias, tuple) and len(bias) == 2 and all(isinstance(end, (int, float)) for end in bias):
-        share = f"between {bias[0]:.4g} and {bias[1]:.4g}"
     assumption = (
-        f"attackers know at most {known:,} of the other {records - 1:,} records and a share {share} of the rest "
-        "says yes"
+        f"attackers know at most {known:,} of the other {records - 1:,} records and the share of yes among the "
+        f"rest is {share(bias)}"
     )
     population = {"records": records, "known": known, "bias": bias}
     root = math.sqrt(releases)

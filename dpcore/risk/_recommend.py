@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import decimal
 import math
+from collections.abc import Callable
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -15,6 +18,8 @@ from dpcore.risk._disclosure import disclosure_bound, disclosure_epsilon
 from dpcore.risk._noise import MOST, Way, ways_to_add_noise
 
 PREFERENCES = ("privacy", "accuracy")
+# A level at which a release says next to nothing, to name what even that would take.
+_LITTLE = 1e-3
 
 
 def recommend(
@@ -80,10 +85,11 @@ def recommend(
 
     Notes
     -----
-    Upper limits. Risk threshold: an attacker with a flat prior guesses a count right with probability
-    tanh(epsilon/2) at most, for *every* epsilon-private release of it, however many there are (`disclosure_bound`,
-    which also counts delta). Budget: cost(epsilon) <= budget. Lower limits: the mean absolute error of Laplace
-    noise (pure), of Laplace noise under exact composition and of Gaussian noise (with `delta`).
+    Upper limits. Risk threshold: an attacker who holds all counts from 0 to `records` equally likely guesses right
+    with probability tanh(epsilon/2) + (1 - tanh(epsilon/2))/(records + 1) at most, for *every* epsilon-private
+    release, however many there are (`disclosure_bound`, which also counts delta). Budget: cost(epsilon) <= budget.
+    Lower limits: the mean absolute error of Laplace noise (pure), of Laplace noise under exact composition and of
+    Gaussian noise (with `delta`).
 
     Examples
     --------
@@ -122,8 +128,9 @@ def recommend(
     model = _model(cost)
     ways = ways_to_add_noise(records, known, bias, releases, delta, sensitivity)
     used_ways = [way for way in ways if rely_on_partial_knowledge or not way.partial]
+    right = _count_right(records, sensitivity, delta or 0.0)
     limits = _lower_limits(ways, used_ways, allowed_error) + _upper_limits(
-        impact, threshold, model, budget, sensitivity, delta or 0.0, confidence, releases
+        impact, threshold, model, budget, sensitivity, right, confidence, releases
     )
     lowers = [limit for limit in limits if limit.kind == "lower" and limit.used]
     uppers = [limit for limit in limits if limit.kind == "upper" and limit.used]
@@ -144,12 +151,10 @@ def recommend(
         "allowed_error": allowed_error,
         "prefer": prefer,
     }
-    curves = _curves(
-        ways, model, sensitivity, delta, releases, lower, upper, allowed_error, impact, threshold, budget
-    )
+    curves = _curves(ways, model, right, releases, lower, upper, allowed_error, impact, threshold, budget)
     if lower > upper or upper == 0:
         assert high is not None
-        conflict = _conflict(low, high, uppers, ways, used_ways, model, facts, sensitivity)
+        conflict = _conflict(low, high, uppers, ways, used_ways, model, facts, right)
         return Recommendation(
             title,
             False,
@@ -185,9 +190,7 @@ def recommend(
         limits,
         noise,
         min(guess, 1.0),
-        None
-        if noise[0].assumption
-        else disclosure_bound(epsilon=epsilon, delta=delta or 0.0, sensitivity=sensitivity),
+        None if noise[0].assumption else right(epsilon),
         expected,
         None,
         facts,
@@ -206,6 +209,19 @@ def _model(cost: CostModel | float | None) -> CostModel | None:
     if cost is None or isinstance(cost, CostModel):
         return cost
     return CostModel(full=check.scalar("cost", check.positive("cost", cost)))
+
+
+def _count_right(records: int, sensitivity: float, delta: float) -> Callable[[float], float]:
+    """Largest probability, by epsilon, that the best guess at the released value is right.
+
+    One person changes the value by `sensitivity` at most, so all of them together span `records * sensitivity`.
+    """
+    values = math.floor(Fraction(sensitivity) * records) + 1
+
+    def right(epsilon: float) -> float:
+        return disclosure_bound(epsilon=epsilon, delta=delta, sensitivity=sensitivity, values=values)
+
+    return right
 
 
 # --- limits -------------------------------------------------------------------------------------------------
@@ -233,7 +249,7 @@ def _upper_limits(
     model: CostModel | None,
     budget: float | None,
     sensitivity: float,
-    delta: float,
+    right: Callable[[float], float],
     confidence: float,
     releases: int,
 ) -> tuple[Limit, ...]:
@@ -241,7 +257,7 @@ def _upper_limits(
     if impact is not None:
         assert threshold is not None
         how: dict[str, Any] = {"impact": impact, "threshold": threshold, "sensitivity": sensitivity}
-        bound = _risk_limit(disclosure_epsilon(**how), impact, threshold, delta, sensitivity)
+        bound = _risk_limit(disclosure_epsilon(**how), impact, threshold, right)
         note = "largest probability that the best guess is right, for every private release, times impact"
         out.append(Limit("Risk threshold (best guess)", "upper", bound, True, note))
         quantile = disclosure_epsilon(**how, method="quantile", confidence=confidence)
@@ -276,13 +292,13 @@ def _at_risk_limits(model: CostModel, budget: float) -> list[Limit]:
     return out
 
 
-def _risk_limit(start: Any, impact: float, threshold: float, delta: float, sensitivity: float) -> float:
-    """Largest epsilon at which impact times `disclosure_bound` is within the threshold."""
+def _risk_limit(start: Any, impact: float, threshold: float, right: Callable[[float], float]) -> float:
+    """Largest epsilon at which impact times the probability of a right guess is within the threshold."""
     if impact <= threshold:
         return math.inf
 
     def holds(epsilon: float) -> bool:
-        return impact * disclosure_bound(epsilon=epsilon, delta=delta, sensitivity=sensitivity) <= threshold
+        return impact * right(epsilon) <= threshold
 
     if holds(start):
         return float(start)
@@ -344,32 +360,33 @@ def _conflict(
     used_ways: list[Way],
     model: CostModel | None,
     facts: dict[str, Any],
-    sensitivity: float,
+    right: Callable[[float], float],
 ) -> Conflict:
+    wanted = low.value if low else _LITTLE
+    raised = []
+    for limit in uppers:
+        if limit.value >= wanted:
+            continue
+        if limit.name == "Budget":
+            assert model is not None
+            needed = _rounded_up(float(model.cost(wanted)), 2) + (0.0 if low else 0.01)
+            raised.append(f"the budget from {facts['budget']:,.2f} to {needed:,.2f}")
+        else:
+            risk = facts["impact"] * right(wanted)
+            needed = _rounded_up(risk, 5 - math.floor(math.log10(risk)))
+            raised.append(f"the risk threshold from {facts['threshold']:,.6g} to {needed:,.6g}")
     if low is None:
         return Conflict(
             "Release of anything at all",
             high.name,
             0.0,
             high.value,
-            ("the budget must exceed the unavoidable cost",),
+            (f"raise {' and '.join(raised)}; that is what the smallest releases take",),
         )
     remedies = []
     if high.value > 0:
-        least = min(way.noise_at(high.value).expected_error for way in used_ways)
-        remedies.append(f"allow an error of {least:.4g} instead of {facts['allowed_error']:.4g}")
-    raised = []
-    for limit in uppers:
-        if limit.value >= low.value:
-            continue
-        if limit.name == "Budget":
-            assert model is not None
-            raised.append(f"the budget from {facts['budget']:,.2f} to {float(model.cost(low.value)):,.2f}")
-        else:
-            needed = facts["impact"] * disclosure_bound(
-                epsilon=low.value, delta=facts["delta"] or 0.0, sensitivity=sensitivity
-            )
-            raised.append(f"the risk threshold from {facts['threshold']:,.6g} to {needed:,.6g}")
+        error = _allowable_error(high.value, used_ways)
+        remedies.append(f"allow an error of {error:.4g} instead of {facts['allowed_error']:.4g}")
     remedies.append(f"raise {' and '.join(raised)}")
     fewer = math.floor(facts["releases"] * high.value / low.value)
     if facts["releases"] > 1 and fewer >= 1 and low.name.endswith("Laplace noise"):
@@ -384,6 +401,22 @@ def _conflict(
         ):
             remedies.append("rely on what attackers may know: with partial knowledge both can be met")
     return Conflict(low.name, high.name, low.value, high.value, tuple(remedies))
+
+
+def _allowable_error(level: float, ways: list[Way]) -> float:
+    """An error, rounded up to what is printed of it, that some way keeps at `level`."""
+    error = min(way.noise_at(level).expected_error for way in ways)
+    while True:
+        error = _rounded_up(error, 3 - math.floor(math.log10(error)))
+        if min(way.level_for(error) for way in ways) <= level:
+            return error
+        error *= 1 + 1e-5  # searches stop at a part in a million; the next printed number then is the answer
+
+
+def _rounded_up(value: float, digits: int) -> float:
+    """The smallest decimal with `digits` places that is not below `value`; what is advised must be enough."""
+    exact = decimal.Decimal(value)
+    return float(exact.quantize(decimal.Decimal(1).scaleb(-digits), rounding=decimal.ROUND_CEILING))
 
 
 # --- what goes into the report ------------------------------------------------------------------------------
@@ -433,8 +466,7 @@ def _notes(epsilon: float | None, limits: tuple[Limit, ...], facts: dict[str, An
 def _curves(
     ways: list[Way],
     model: CostModel | None,
-    sensitivity: float,
-    delta: float | None,
+    right: Callable[[float], float],
     releases: int,
     lower: float,
     upper: float,
@@ -449,8 +481,7 @@ def _curves(
     curves: dict[str, Any] = {"epsilon": levels.tolist(), "allowed_error": allowed_error}
     curves["error"] = {way.short: way.errors(levels) for way in ways}
     if impact is not None:
-        right = [disclosure_bound(epsilon=float(e), delta=delta or 0.0, sensitivity=sensitivity) for e in levels]
-        curves["risk"] = [impact * share for share in right]
+        curves["risk"] = [impact * right(float(e)) for e in levels]
         curves["threshold"] = threshold
     if model is not None:
         curves["cost"] = np.asarray(model.cost(levels)).tolist()

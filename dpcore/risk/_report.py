@@ -8,6 +8,7 @@ import textwrap
 from typing import TYPE_CHECKING
 
 from dpcore.risk import _svg
+from dpcore.risk._decision import share
 
 if TYPE_CHECKING:
     from dpcore.risk._decision import Limit, Recommendation
@@ -35,7 +36,7 @@ def _asked(report: Recommendation) -> list[tuple[str, str]]:
         rows.append(
             (
                 "Attackers may know",
-                f"{facts['known']:,} records, and the share of yes among the rest: {facts['bias']}",
+                f"{facts['known']:,} records; the share of yes among the rest is {share(facts['bias'])}",
             )
         )
     if facts["impact"] is not None:
@@ -48,7 +49,9 @@ def _asked(report: Recommendation) -> list[tuple[str, str]]:
     if facts["sensitivity"] != 1:
         rows.append(("Most that one person changes", f"{facts['sensitivity']:.4g}"))
     if facts["delta"] is not None:
-        rows.append(("Probability of failure accepted (delta)", f"{facts['delta']:.3g}"))
+        rows.append(
+            ("Probability of failure accepted (delta)", f"{facts['delta']:.3g}, 1 in {1 / facts['delta']:,.4g}")
+        )
     return rows
 
 
@@ -69,8 +72,8 @@ def _meaning(report: Recommendation) -> list[str]:
         out.append("The count itself is not hidden: the noise protects persons, given what attackers may know.")
     else:
         out.append(
-            "Somebody who knows nothing beforehand will name the exact count right at most "
-            f"{100 * report.count_right:.1f} times in 100."
+            "Somebody who holds every possible count equally likely beforehand will name the exact count right at "
+            f"most {100 * report.count_right:.1f} times in 100."
         )
     if facts["impact"] is not None and report.count_right is not None:
         out.append(
@@ -157,6 +160,8 @@ def page(report: Recommendation) -> str:
         "<meta name='viewport' content='width=device-width,initial-scale=1'>",
         f"<title>{e(report.title)}</title><style>{_STYLE}</style></head><body><main><h1>{e(report.title)}</h1>",
         _verdict(report),
+        "<p class='small'>epsilon sets how private the release is: a small value protects people well and blurs "
+        "the numbers, a large one does the opposite.</p>",
     ]
     if report.noise:
         parts.append(_cards(report))
@@ -179,9 +184,12 @@ def page(report: Recommendation) -> str:
     parts.append(
         _svg.ranges("Allowed values of epsilon by requirement", bars, (report.lower, report.upper), report.epsilon)
     )
+    together = (
+        "the shaded band is what all of them allow together" if report.feasible else ("no value is in all of them")
+    )
     parts.append(
-        "<p class='small'>Blue bars are the values that a requirement allows; the shaded band is what all of them "
-        "allow together. Grey bars are other methods, shown for comparison and not used.</p>"
+        f"<p class='small'>Blue bars are the values that a requirement allows; {together}. Grey bars are other "
+        "methods, shown for comparison and not used.</p>"
     )
     parts.append("<table><tr><th>Requirement<th class='n'>epsilon<th>How it is computed")
     for limit in report.limits:
@@ -210,12 +218,14 @@ def _verdict(report: Recommendation) -> str:
         c = report.conflict
         remedies = "".join(f"<li>{e(r[0].upper() + r[1:])}." for r in c.remedies)
         first, second = (e(name[0].lower() + name[1:]) for name in (c.first, c.second))
-        help_ = f"<p>To meet both, one of these would do:</p><ul>{remedies}</ul>" if remedies else ""
-        return (
-            f"<div class='verdict no'><b>No epsilon meets all requirements.</b><p>The {first} needs epsilon of at "
-            f"least <strong>{c.at_least:.4g}</strong>; the {second} allows at most "
-            f"<strong>{c.at_most:.4g}</strong>.</p>{help_}</div>"
-        )
+        help_ = f"<p>Each of these would do:</p><ul>{remedies}</ul>" if remedies else ""
+        needs = f" needs epsilon of at least <strong>{c.at_least:.4g}</strong>" if c.at_least > 0 else ""
+        allows = "no value, however small"
+        if c.at_most > 0:
+            times = c.at_least / c.at_most
+            allows = f"at most <strong>{c.at_most:.4g}</strong>, too little by a factor of {times:.3g}"
+        gap = f"The {first}{needs}; the {second} allows {allows}." if needs else f"The {second} allows {allows}."
+        return f"<div class='verdict no'><b>No epsilon meets all requirements.</b><p>{gap}</p>{help_}</div>"
     assert report.epsilon is not None
     upper = "without an upper limit" if math.isinf(report.upper) else f"up to {report.upper:.4g}"
     lower = "from any value above 0" if report.lower == 0 else f"from {report.lower:.4g}"
@@ -252,7 +262,7 @@ def _noise(report: Recommendation) -> list[str]:
     parts.append("<th class='n'>mean error<th class='n'>95 of 100 within<th>holds if")
     delta = report.facts["delta"]
     for noise in report.noise:
-        always = "always" if noise.name == "Laplace noise" else f"always, but for probability delta = {delta:.3g}"
+        always = "always" if noise.name == "Laplace noise" else f"always, up to delta = {delta:.3g}"
         parts.append(
             f"<tr><td>{e(noise.name)}<td class='n'>{noise.scale:.4g}<td class='n'>{noise.expected_error:.4g}"
             f"<td class='n'>± {noise.interval:.4g}<td>{e(noise.assumption) or always}"

@@ -87,6 +87,7 @@ def ranges(title: str, bars: Sequence[Bar], feasible: tuple[float, float], epsil
     """Allowed ranges of epsilon, one row a requirement, the feasible band and the recommended level on top."""
     marks = [x for bar in bars for x in (bar.low, bar.high) if 0 < x < math.inf]
     marks += [epsilon] if epsilon is not None else []
+    marks = marks or [1.0]  # nothing is allowed at all
     # About 6.6 pixels a letter at this size; never more than half of the picture.
     left = min(20.0 + 6.6 * max(len(bar.name) for bar in bars), WIDTH / 2)
     right, top, row = WIDTH - 24.0, 34.0, 30.0

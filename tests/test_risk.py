@@ -477,6 +477,8 @@ def test_several_queries():
     assert total.epsilons[2] == math.inf
     assert total.risks[0] == pytest.approx(2.0)
     assert "unlimited" in total.statement
+    printed = risk.disclosure_epsilon(impact=[7, 3], threshold=5, method="published", u=1.0)
+    assert "known to be wrong" in printed.statement
 
 
 def test_identity_assets_are_those_of_table_2():

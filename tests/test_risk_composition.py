@@ -48,10 +48,17 @@ def test_exact_is_never_above_basic_advanced_or_worst():
             assert got.exact_lower <= got.exact_upper
             # Laplace cannot lose more than the worst mechanism of its level.
             assert got.exact_lower <= got.worst_upper
+            assert got.exact_upper <= got.worst_upper
             assert got.worst_lower <= got.basic
             assert got.worst_lower <= got.advanced
             assert got.published is None
             assert not got.refuted
+
+
+def test_a_wide_bracket_is_cut_at_the_worst_mechanism():
+    # Levels far below the grid of a single Laplace release: its own upper bound alone would be 7 % above this one.
+    got = risk.compose(epsilon0=1e-6, releases=10**6, delta=1e-5)
+    assert got.exact_lower <= got.exact_upper <= got.worst_upper
 
 
 def test_one_release_in_closed_form():

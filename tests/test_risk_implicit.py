@@ -60,6 +60,9 @@ def test_quantile_is_definition_7():
     assert risk.sampled_sensitivity_confidence(samples=10, quantile=0.9) == 9 / 11
     assert risk.sampled_sensitivity_confidence(samples=10, quantile=0.91) == 10 / 11
     assert risk.sampled_sensitivity_confidence(samples=10, quantile=1e-9) == 1 / 11
+    # 0.07 * 100 is above 7 in floating point; the 8th smallest would claim too much.
+    for order in range(1, 101):
+        assert risk.sampled_sensitivity_confidence(samples=100, quantile=order / 100) == order / 101
 
 
 def test_combined_confidence():

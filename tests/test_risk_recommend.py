@@ -357,6 +357,8 @@ BAD = [
     ({"records": 10, "allowed_error": 0.0}, "allowed_error"),
     ({"records": 10, "allowed_error": math.nan}, "allowed_error"),
     ({"records": 10, "impact": 5.0, "threshold": 0.0}, "threshold"),
+    ({"records": 10, "impact": -5.0, "threshold": 1.0}, "impact"),
+    ({"records": 10, "allowed_error": 1e12, "delta": 1e-6}, "do not limit epsilon"),
     ({"records": 10, "cost": -5.0, "budget": 1.0}, "cost"),
     ({"records": 10, "cost": 5.0, "budget": -1.0}, "budget"),
     ({"records": 10, "allowed_error": 1.0, "releases": 0}, "releases"),
@@ -378,6 +380,11 @@ BAD = [
         "must not be given with rely_on_partial_knowledge",
     ),
 ]
+
+
+def test_one_impact_only():
+    with pytest.raises(TypeError, match="impact must be a single number"):
+        risk.recommend(records=10, impact=[5.0, 6.0], threshold=1.0)
 
 
 @pytest.mark.parametrize(("arguments", "named"), BAD)

@@ -147,6 +147,8 @@ def compose(
     spread = math.sqrt(2 * math.log(1 / delta) * math.fsum(e * e for e in levels))
     advanced = spread + math.fsum(e * math.expm1(e) for e in levels)
     exact, worst = _exact(levels, delta)
+    # What holds for every mechanism with these levels holds for Laplace noise, whose own bracket may be wider.
+    exact = exact[0], min(exact[1], worst[1])
     chosen = exact[1] if method == "exact" else published
     assert chosen is not None
     return Composition(count, delta, chosen, method, basic, advanced, published, *exact, *worst)

@@ -514,7 +514,8 @@ class CostModel:
         if best.plain_cost <= budget:
             return EpsilonRange(0.0, epsilon0, True, "no lower limit", "the noise of epsilon0")
         if over(best.epsilon) > 0:
-            return EpsilonRange(best.epsilon, 0.0, False, "the cheapest level", "the budget")
+            reason = f"the cheapest level (which costs {best.cost:,.2f})"
+            return EpsilonRange(best.epsilon, 0.0, False, reason, "the budget")
         # The nearest crossings on both sides of the cheapest level: with several local minima the levels within
         # budget need not be one interval, and this is the one that holds the cheapest.
         ends = []

@@ -66,6 +66,8 @@ class DisclosureBudget(Result):
         """The result in words."""
         scope = "the risk of every single query" if self.share == "each" else "the risk of all queries together"
         each = ", ".join("unlimited" if math.isinf(e) else f"{e:.4g}" for e in self.epsilons)
+        if self.method == "published":
+            return f"Theorem 4 as printed gives the budgets {each}; it is known to be wrong and bounds no risk."
         return (
             f"With budgets {each} for the {len(self.epsilons)} queries, {scope} stays within "
             f"{self.threshold:.6g} ({self.method} method)."

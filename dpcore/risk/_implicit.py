@@ -83,6 +83,10 @@ def sampled_sensitivity_confidence(
         rule = "a number in (0, 1]"
         quantile = check.scalar("quantile", check.real("quantile", quantile, rule, 0.0, 1.0, low_open=True))
         order = max(1, math.ceil(quantile * samples))
+        # The smallest share order/samples that reaches the quantile as a double: 0.07 of 100 is 7, although
+        # 0.07 * 100 rounds to more. A rank too high would claim too much.
+        while order > 1 and (order - 1) / samples >= quantile:
+            order -= 1
     else:
         order = check.integer("order", order, least=1, most=samples)
         quantile = order / samples

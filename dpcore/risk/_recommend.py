@@ -112,6 +112,9 @@ def recommend(
     _together(("impact", impact), ("threshold", threshold))
     _together(("cost", cost), ("budget", budget))
     _together(("known", known), ("bias", bias))
+    if impact is not None:
+        impact = check.scalar("impact", check.non_negative("impact", impact))
+        threshold = check.scalar("threshold", check.positive("threshold", threshold))
     if known is not None and delta is None:
         raise ValueError("delta must be given together with known and bias")
     if known is not None and sensitivity != 1:
@@ -344,8 +347,8 @@ def _choose(low: Limit | None, high: Limit | None, prefer: str) -> tuple[float, 
     limits = [limit for limit in (low, high) if limit is not None and 0 < limit.value < math.inf]
     if not limits:
         raise ValueError(
-            "the requirements do not limit epsilon: the impact does not exceed the threshold, or the budget "
-            "covers every cost; give an allowed_error, or a lower threshold or budget"
+            "the requirements do not limit epsilon: the impact does not exceed the threshold, the budget covers "
+            "every cost, or the allowed error is kept at every level; make one of them stricter"
         )
     if prefer == "accuracy":
         limits.reverse()

@@ -5,12 +5,14 @@ import math
 import pathlib
 from fractions import Fraction
 
+import mpmath as mp
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import beta
 
 from dpcore.sensitivity import OperatingPoint, operating_point
+from dpcore.sensitivity._operating_point import _is_confident
 
 TABLE = json.loads((pathlib.Path(__file__).parent / "data" / "operating_points.json").read_text())
 
@@ -178,3 +180,17 @@ def test_result_object(method):
     assert method in repr(point)
     with pytest.raises(AttributeError):
         point.samples = 3
+
+
+@pytest.mark.parametrize(("samples", "allowed", "gamma"), [(103_263_858, 1000, 1e-5), (1_431_662_479, 10, 1e-8)])
+def test_confident_decisions_are_safe_for_many_samples(samples, allowed, gamma):
+    # Pr[Binomial(samples, gamma) <= allowed], summed at 50 digits.
+    with mp.workdps(50):
+        p = mp.mpf(gamma)
+        term = total = mp.exp(samples * mp.log1p(-p))
+        for j in range(allowed):
+            term *= mp.mpf(samples - j) / (j + 1) * p / (1 - p)
+            total += term
+        above, below = float(1 - total * (1 - mp.mpf("4e-9"))), float(1 - total * (1 + mp.mpf("4e-9")))
+    assert not _is_confident(samples, samples - allowed, gamma, above)
+    assert _is_confident(samples, samples - allowed, gamma, below)

@@ -241,9 +241,9 @@ def _is_confident(samples: int, order: int, gamma: float, confidence: float) -> 
     """
     allowed = samples - order
     # In gamma itself: through 1 - gamma, as the binomial distribution function has it, the rounding of that
-    # difference is raised to the power of the samples (an error of 5e-6 at 2e9 samples). This form was within 1e-11
-    # of 40-digit sums for up to 1e11 samples; closer cases are settled by exact rationals when they are short,
-    # and refused (which costs one more sample) when they are not.
+    # difference is raised to the power of the samples (an error of 5e-6 at 2e9 samples). This form was within
+    # 1e-11 of 40-digit sums for up to 1e11 samples. Closer cases are settled by exact rationals when they are
+    # short, and refused (which costs one more sample) when they are not.
     failure = float(special.betaincc(allowed + 1, samples - allowed, gamma))
     limit = 1 - confidence
     slack = 1e-9 * limit

@@ -1,4 +1,5 @@
 # Stubs of the native module, by hand; one section a concept, in the order of module.cpp.
+from collections.abc import Callable
 from typing import Any, overload
 
 import numpy as np
@@ -319,7 +320,16 @@ def randomized_response_fill(
 def choose(scores: FloatArray, factor: float, rng: InsecureTestRng | None, /) -> int: ...
 def choose_exactly(uniform: list[int], scores: FloatArray, factor: float, /) -> int: ...
 
+# count_calibration
+def log_delta_goal(delta: float, /) -> float: ...
+def noise_per_release(noise_scale: float, releases: float, /) -> float: ...
+def solve_noise(excess: Callable[[float], float], plain: float, /) -> float: ...
+def least_count_noise(
+    epsilon: float, goal: float, unknown: int, low: float, high: float, plain: float, /
+) -> float: ...
+
 # count_delta
+def log_delta_upper(log_delta: float, relative_error: float, /) -> float: ...
 def count_delta_bounded(
     epsilon: float, unknown: int, bias: float, noise_scale: float, direction: int, /
 ) -> tuple[float, float]: ...
@@ -340,7 +350,14 @@ def count_delta_two_bounded(
     /,
 ) -> tuple[float, float]: ...
 def count_delta_range(
-    epsilon: float, unknown: int, low: float, high: float, noise_scale: float, direction: int, budget: int, /
+    epsilon: float,
+    unknown: int,
+    low: float,
+    high: float,
+    noise_scale: float,
+    direction: int,
+    budget: int = ...,
+    /,
 ) -> tuple[float, float, float, int, int, bool]: ...
 def count_delta_window(
     epsilon: float, pmf: FloatArray, value_error: float, left_out: float, noise_scale: float, direction: int, /

@@ -65,6 +65,12 @@ cdef extern from "dpcore/c_api.h" nogil:
                                         double* out)
     dpcore_status dpcore_gaussian_epsilon(double sigma, double delta, double sensitivity, double* out)
 
+    dpcore_status dpcore_count_delta(double epsilon, int64_t records, int64_t known, double bias_low,
+                                     double bias_high, double noise_scale, double* out)
+    dpcore_status dpcore_count_calibrate(double epsilon, double delta, int64_t records, int64_t known,
+                                         double bias_low, double bias_high, double worst_case_epsilon,
+                                         int64_t releases, double* noise_scale, double* achieved_delta)
+
     ctypedef struct dpcore_loss:
         pass
     enum:

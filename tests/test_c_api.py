@@ -5,12 +5,14 @@ import math
 import pathlib
 import re
 import subprocess
+import sys
 
 import numpy as np
 import pytest
 
 import dpcore
 from dpcore import accounting, gaussian, samplers
+from dpcore import partial_knowledge as pk
 
 DATA = pathlib.Path(__file__).resolve().parent / "data"
 HEADER = (pathlib.Path(dpcore.get_include()) / "dpcore" / "c_api.h").read_text()
@@ -228,3 +230,105 @@ def test_a_refusal_says_what_python_says(c):
     assert handle.value is None
     assert c.dpcore_last_error().decode() == "scale must be a number in [1e-3, 1e15], got -2.5"
     assert c.dpcore_status_name(INVALID) == b"invalid argument"
+
+
+def test_count_delta_is_python_s_on_the_safe_side(c):
+    for bias in (0.3, (0.2, 0.4)):
+        low, high = bias if isinstance(bias, tuple) else (bias, bias)
+        for noise in (0.0, 3.0):
+            upper = answer(c.dpcore_count_delta, 0.3, 1000, 200, low, high, noise)
+            value = pk.count_delta(epsilon=0.3, records=1000, known=200, bias=bias, noise_scale=noise)
+            assert value <= upper <= value * (1 + 1e-10)
+    # Nothing unknown is the plain Gaussian mechanism; no noise at all protects nobody.
+    plain = answer(c.dpcore_count_delta, 1.0, 10, 9, 0.5, 0.5, 2.0)
+    assert gaussian.delta(epsilon=1.0, sigma=2.0) <= plain <= gaussian.delta(epsilon=1.0, sigma=2.0) * (1 + 1e-12)
+    assert answer(c.dpcore_count_delta, 1.0, 10, 9, 0.5, 0.5, 0.0) == 1.0
+
+
+@pytest.mark.parametrize("bias", [0.25, (0.2, 0.3)])
+@pytest.mark.parametrize(("worst", "releases"), [(math.inf, 1), (1.0, 1), (1.0, 7)])
+def test_count_calibration_is_python_s(c, bias, worst, releases):
+    low, high = bias if isinstance(bias, tuple) else (bias, bias)
+    for epsilon, delta, records, known in ((0.2, 1e-6, 10_000, 5000), (0.05, 1e-9, 300, 20), (1.0, 0.1, 2, 1)):
+        noise, achieved = bounds(
+            c.dpcore_count_calibrate, epsilon, delta, records, known, low, high, worst, releases
+        )
+        same = pk.calibrate(
+            epsilon=epsilon,
+            delta=delta,
+            records=records,
+            known=known,
+            bias=bias,
+            worst_case_epsilon=worst,
+            releases=releases,
+        )
+        assert (noise, achieved) == (same.noise_scale, same.delta)
+        assert achieved <= delta
+
+
+HOSTILE = """
+import ctypes, math, random, re, sys
+random.seed(int(sys.argv[3]))  # which cases, not what noise
+header = re.sub(r"/\\*.*?\\*/", " ", open(sys.argv[1]).read(), flags=re.S)
+header = re.sub(r"\\s+", " ", header).replace("(void)", "()")
+library = ctypes.CDLL(sys.argv[2])
+found = re.findall(r"(const char\\*|dpcore_status|int|void) (dpcore_\\w+)\\(([^()]*)\\)", header)
+DOUBLES = [math.nan, math.inf, -math.inf, 0.0, -0.0, -1.0, 5e-324, 1e-300, 1e-9, 0.25, 0.5, 1.0, 3.0, 1e9, 1.7e308]
+WHOLES = [-(2**63), -1, 0, 1, 2, 1000, 2**52, 2**53, 2**53 + 1, 2**63 - 1]
+SIZE = 64
+buffer = (ctypes.c_double * SIZE)(*[1 / SIZE] * SIZE)
+handles = {}
+for name, maker in (
+    ("dpcore_sampler", lambda out: library.dpcore_discrete_laplace_new(ctypes.c_double(3.0), out)),
+    ("dpcore_noise", lambda out: library.dpcore_laplace_new(ctypes.c_double(3.0), ctypes.c_double(0.0), out)),
+    ("dpcore_insecure_test_source", lambda out: library.dpcore_insecure_test_source_new(ctypes.c_uint64(1), out)),
+    ("dpcore_loss", lambda out: library.dpcore_loss_from_laplace(ctypes.c_double(0.5), out)),
+):
+    handles[name] = ctypes.c_void_p()
+    assert maker(ctypes.byref(handles[name])) == 0
+
+def value(kind):
+    if "**" in kind or "*" in kind and "dpcore" not in kind:
+        return random.choice([None, buffer, buffer])
+    if "*" in kind:
+        return random.choice([None, *[handles[re.search(r"dpcore_\\w+", kind).group()]] * 3])
+    if kind == "double":
+        return ctypes.c_double(random.choice(DOUBLES))
+    if kind == "size_t":  # a lie about an array's length is the one thing that no library can survive
+        return ctypes.c_size_t(random.choice([0, 1, SIZE]))
+    number = random.choice(WHOLES)
+    if kind == "unsigned":
+        return ctypes.c_uint(number & 0xFFFFFFFF)
+    return ctypes.c_int64(number) if kind == "int64_t" else ctypes.c_int(number & 0xFFFFFFFF)
+
+calls = 0
+for result, name, arguments in found:
+    function = getattr(library, name)
+    function.restype = ctypes.c_char_p if "char" in result else ctypes.c_int
+    kinds = [re.sub(r"\\w+$", "", a.strip()).replace("const ", "").strip() for a in arguments.split(",") if a]
+    frees = name.endswith("_free")
+    for _ in range(1 if frees else 300):
+        for i in range(SIZE):
+            buffer[i] = 1 / SIZE
+        status = function(None) if frees else function(*map(value, kinds))
+        calls += 1
+        if result == "dpcore_status":
+            assert status in (0, 1), (name, status)
+            if status == 1:
+                library.dpcore_last_error.restype = ctypes.c_char_p
+                assert re.search(rb" must |copies", library.dpcore_last_error()), library.dpcore_last_error()
+print("survived", calls > 5000)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [1, 2])
+def test_hostile_arguments_are_refused_or_answered_never_fatal(seed, tmp_path):
+    """NULL, NaN, infinities and the ends of the integers through every function, in a process of its own."""
+    header = pathlib.Path(dpcore.get_include()) / "dpcore" / "c_api.h"
+    (tmp_path / "hostile.py").write_text(HOSTILE)
+    done = subprocess.run(
+        [sys.executable, "-X", "faulthandler", "hostile.py", str(header), str(LIBRARY), str(seed)],
+        cwd=tmp_path, capture_output=True, text=True, timeout=120,
+    )  # fmt: skip
+    assert done.stdout == "survived True\n", done.stderr

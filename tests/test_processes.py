@@ -4,12 +4,13 @@ import copy
 import pickle
 import subprocess
 import sys
+import sysconfig
 import threading
 
 import numpy as np
 import pytest
 
-from dpcore import accounting, mechanisms, risk, samplers, sensitivity
+from dpcore import accounting, mechanisms, partial_knowledge, risk, samplers, sensitivity
 
 LOSS = accounting.from_gaussian(sigma=50.0) * 1000 + accounting.from_laplace(epsilon=0.1)
 TRAVELLERS = [
@@ -23,6 +24,10 @@ TRAVELLERS = [
     mechanisms.Laplace(epsilon=0.5, sensitivity=2.0),
     mechanisms.Gaussian(epsilon=1.0, delta=1e-6, sensitivity=1.0),
     mechanisms.Laplace(epsilon=0.5, sensitivity=2.0).error(),
+    partial_knowledge.calibrate(epsilon=0.2, delta=1e-6, records=1000, known=500, bias=(0.2, 0.3)),
+    partial_knowledge.calibrate_unknown_bias(
+        2417, records=10_000, known=5000, epsilon=0.5, delta=1e-6, rng=samplers.InsecureTestRng(1)
+    ),
     sensitivity.operating_point(gamma=0.1, method="exchangeable"),
     risk.CostModel(full=1000.0),
 ]
@@ -48,7 +53,7 @@ def test_a_loss_that_travelled_gives_the_same_bits():
 def test_generators_do_not_travel():
     rng = samplers.InsecureTestRng(1)
     for attempt in (pickle.dumps, copy.copy, copy.deepcopy):
-        with pytest.raises(TypeError):
+        with pytest.raises(TypeError, match=r"InsecureTestRng.*(pickled|copied)"):
             attempt(rng)
 
 
@@ -149,7 +154,9 @@ def test_sub_interpreters_are_refused_not_broken(tmp_path):
     assert done.stdout == "refused\n"
 
 
-@pytest.mark.skipif(not getattr(sys, "_is_gil_enabled", None), reason="free threading came with Python 3.13")
+@pytest.mark.skipif(
+    not sysconfig.get_config_var("Py_GIL_DISABLED"), reason="this interpreter was built with its lock"
+)
 def test_a_free_threaded_interpreter_gets_its_lock_back(tmp_path):
     # The core is free of shared state, but the bindings do not claim to run without the lock until that is tested.
     program = "import dpcore._core, sys; print(sys._is_gil_enabled())"

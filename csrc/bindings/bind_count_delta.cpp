@@ -32,6 +32,9 @@ void register_count_delta(py::module_& module) {
                        return dpcore::count_delta(epsilon, unknown, bias, noise, direction, stop);
                    }));
                });
+    module.def("log_delta_upper", [](double log_delta, double relative_error) {
+        return CountDelta{log_delta, relative_error}.log_delta_upper();
+    });
     module.def("count_log_delta", [](const Doubles& epsilon, const Doubles& unknown, const Doubles& bias,
                                      const Doubles& noise, int code) {
         const Direction direction = direction_of(code);
@@ -57,15 +60,18 @@ void register_count_delta(py::module_& module) {
         }));
     });
     // (ln delta, error, ln of the best vertex, records at low, evaluations, proved)
-    module.def("count_delta_range", [](double epsilon, std::int64_t unknown, double low, double high, double noise,
-                                       int code, std::int64_t budget) {
-        const Direction direction = direction_of(code);
-        const dpcore::RangeDelta out = interruptible([&](dpcore::StopCheck stop) {
-            return dpcore::count_delta_range(epsilon, unknown, low, high, noise, direction, budget, stop);
-        });
-        return py::make_tuple(out.delta.log_delta, out.delta.relative_error, out.log_lower, out.at_low,
-                              out.evaluations, out.proved);
-    });
+    module.def(
+        "count_delta_range",
+        [](double epsilon, std::int64_t unknown, double low, double high, double noise, int code,
+           std::int64_t budget) {
+            const Direction direction = direction_of(code);
+            const dpcore::RangeDelta out = interruptible([&](dpcore::StopCheck stop) {
+                return dpcore::count_delta_range(epsilon, unknown, low, high, noise, direction, budget, stop);
+            });
+            return py::make_tuple(out.delta.log_delta, out.delta.relative_error, out.log_lower, out.at_low,
+                                  out.evaluations, out.proved);
+        },
+        py::arg(), py::arg(), py::arg(), py::arg(), py::arg(), py::arg(), py::arg() = dpcore::kRangeBudget);
     module.def("count_delta_window", [](double epsilon, const Doubles& pmf, double value_error, double left_out,
                                         double noise, int code) {
         const Direction direction = direction_of(code);

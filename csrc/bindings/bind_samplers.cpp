@@ -144,6 +144,10 @@ True
         .def(py::init<std::uint64_t>())
         .def_property_readonly("seed", &TestRng::seed)
         .def("bytes", [](TestRng& rng, std::size_t count) { return source_bytes(&rng, count); })
+        .def("__reduce__",
+             [](const TestRng&) -> py::tuple {
+                 throw py::type_error("an InsecureTestRng cannot be pickled or copied: make one from its seed");
+             })
         .def("__repr__",
              [](const TestRng& rng) { return "InsecureTestRng(seed=" + std::to_string(rng.seed()) + ")"; });
     module.def("secure_bytes", [](std::size_t count) { return source_bytes(nullptr, count); });

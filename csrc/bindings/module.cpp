@@ -8,6 +8,7 @@ void register_binomial(py::module_& module);
 void register_build_info(py::module_& module);
 void register_excluded_mass(py::module_& module);
 void register_factorial(py::module_& module);
+void register_count_calibration(py::module_& module);
 void register_count_delta(py::module_& module);
 void register_gaussian(py::module_& module);
 void register_hypergeometric(py::module_& module);
@@ -30,6 +31,7 @@ PYBIND11_MODULE(_core, module) {
     register_hypergeometric(module);
     register_poisson_binomial(module);
     register_count_delta(module);
+    register_count_calibration(module);
     register_gaussian(module);
     register_normal(module);
     register_confidence(module);

@@ -7,9 +7,11 @@
 #include <variant>
 #include <vector>
 
+#include "dpcore/count_calibration.hpp"
 #include "dpcore/gaussian.hpp"
 #include "dpcore/privacy_loss.hpp"
 #include "dpcore/samplers.hpp"
+#include "dpcore/validation.hpp"
 #include "dpcore/version.hpp"
 
 struct dpcore_insecure_test_source {
@@ -64,12 +66,6 @@ dpcore_status guarded(Body&& body) noexcept {
     }
 }
 
-[[noreturn]] void refuse(const char* name, const char* rule, double value) {
-    char text[sizeof(Message::text)];
-    std::snprintf(text, sizeof text, "%s must be %s, got %.17g", name, rule, value);
-    throw std::invalid_argument(text);
-}
-
 void need(const void* pointer, const char* name) {
     if (pointer != nullptr) return;
     char text[sizeof(Message::text)];
@@ -82,30 +78,12 @@ void need_array(const void* pointer, std::size_t count, const char* name) {
     if (count != 0) need(pointer, name);
 }
 
-// Comparisons are written so that NaN fails them.
-void need_positive(double value, const char* name) {
-    if (!(value > 0.0 && std::isfinite(value))) refuse(name, "a finite number > 0", value);
-}
-void need_non_negative(double value, const char* name) {
-    if (!(value >= 0.0 && std::isfinite(value))) refuse(name, "a finite number >= 0", value);
-}
-void need_within(double value, double low, double high, const char* name, const char* rule) {
-    if (!(value >= low && value <= high)) refuse(name, rule, value);
-}
-void need_probability(double value, const char* name) { need_within(value, 0.0, 1.0, name, "a number in [0, 1]"); }
-void need_open_probability(double value, const char* name) {
-    if (!(value > 0.0 && value < 1.0)) refuse(name, "a number in (0, 1), both ends excluded", value);
-}
-void need_budget(double value) { need_within(value, 0.0, 1e100, "epsilon", "a number in [0, 1e100]"); }
-
 constexpr std::int64_t kMostCopies = std::int64_t{1} << 53;
 
-void need_whole(std::int64_t value, std::int64_t low, std::int64_t high, const char* name) {
-    if (value >= low && value <= high) return;
-    char text[sizeof(Message::text)];
-    std::snprintf(text, sizeof text, "%s must be an integer in [%lld, %lld], got %lld", name,
-                  static_cast<long long>(low), static_cast<long long>(high), static_cast<long long>(value));
-    throw std::invalid_argument(text);
+std::int64_t unknown_records(std::int64_t records, std::int64_t known) {
+    dpcore::need_whole(records, 1, kMostCopies, "records");
+    dpcore::need_whole(known, 0, records - 1, "known");
+    return records - known - 1;
 }
 
 dpcore::RandomSource& source_of(dpcore_insecure_test_source* source) {
@@ -117,7 +95,7 @@ template <class Law>
 dpcore_status sampler_new(double scale, const char* name, dpcore_sampler** out) {
     return guarded([&] {
         need(out, "out");
-        need_within(scale, dpcore::kLeastScale, dpcore::kGreatestScale, name, "a number in [1e-3, 1e15]");
+        dpcore::need_within(scale, dpcore::kLeastScale, dpcore::kGreatestScale, name, "a number in [1e-3, 1e15]");
         *out = new dpcore_sampler{Law(scale)};
     });
 }
@@ -126,18 +104,18 @@ template <class Law>
 dpcore_status law_fill(double scale, const char* name, std::int64_t* out, std::size_t count) {
     return guarded([&] {
         need_array(out, count, "out");
-        need_within(scale, dpcore::kLeastScale, dpcore::kGreatestScale, name, "a number in [1e-3, 1e15]");
+        dpcore::need_within(scale, dpcore::kLeastScale, dpcore::kGreatestScale, name, "a number in [1e-3, 1e15]");
         Law(scale).fill(dpcore::secure_source().next_key(), out, count);
     });
 }
 
 template <class Law>
 Law grid_law(double scale, const char* name, double grid) {
-    need_within(scale, 1e-280, 1e280, name, "a number in [1e-280, 1e280]");
+    dpcore::need_within(scale, 1e-280, 1e280, name, "a number in [1e-280, 1e280]");
     int exponent = 0;
     const bool power = std::isfinite(grid) && grid > 0.0 && std::frexp(grid, &exponent) == 0.5;
     if (grid != 0.0 && !(power && scale / grid >= 0x1p-10 && scale / grid <= 0x1p49))
-        refuse("grid", "0 or a power of two with scale/grid in [2^-10, 2^49]", grid);
+        dpcore::refuse("grid", "0 or a power of two with scale/grid in [2^-10, 2^49]", grid);
     return Law(scale, grid);
 }
 
@@ -157,11 +135,10 @@ dpcore_status grid_fill(double scale, const char* name, double grid, double* out
     });
 }
 
-template <class Check, class Make>
-dpcore_status loss_new(dpcore_loss** out, Check check, Make make) {
+template <class Make>
+dpcore_status loss_new(dpcore_loss** out, Make make) {
     return guarded([&] {
         need(out, "out");
-        check();
         *out = new dpcore_loss{dpcore::PrivacyLoss(make())};
     });
 }
@@ -176,20 +153,6 @@ dpcore_status loss_question(const dpcore_loss* loss, double* lower, double* uppe
         *lower = answer.lower;
         *upper = answer.upper;
     });
-}
-
-std::vector<double> probabilities(const double* values, std::size_t count, const char* name) {
-    double total = 0.0;
-    double lost = 0.0;  // Neumaier: the tolerance below must not be eaten by rounding over many outcomes
-    for (std::size_t i = 0; i < count; ++i) {
-        need_non_negative(values[i], name);
-        const double sum = total + values[i];
-        lost += total >= values[i] ? (total - sum) + values[i] : (values[i] - sum) + total;
-        total = sum;
-    }
-    total += lost;
-    if (!(std::abs(total - 1.0) <= 1e-9)) refuse(name, "probabilities that sum to 1 within 1e-9", total);
-    return std::vector<double>(values, values + count);
 }
 
 }  // namespace
@@ -366,9 +329,6 @@ dpcore_status dpcore_gaussian_fill(double sigma, double grid, double* out, size_
 dpcore_status dpcore_gaussian_delta(double epsilon, double sigma, double sensitivity, double* out) {
     return guarded([&] {
         need(out, "out");
-        need_positive(epsilon, "epsilon");
-        need_positive(sigma, "sigma");
-        need_positive(sensitivity, "sensitivity");
         *out = dpcore::gaussian_delta(epsilon, sigma, sensitivity);
     });
 }
@@ -377,10 +337,7 @@ dpcore_status dpcore_gaussian_sigma(double epsilon, double delta, double sensiti
                                     double* out) {
     return guarded([&] {
         need(out, "out");
-        need_positive(epsilon, "epsilon");
-        need_open_probability(delta, "delta");
-        need_positive(sensitivity, "sensitivity");
-        need_whole(compositions, 1, kMostCopies, "compositions");
+        dpcore::need_whole(compositions, 1, kMostCopies, "compositions");
         *out = dpcore::gaussian_sigma(epsilon, delta, sensitivity, static_cast<double>(compositions));
     });
 }
@@ -388,88 +345,82 @@ dpcore_status dpcore_gaussian_sigma(double epsilon, double delta, double sensiti
 dpcore_status dpcore_gaussian_epsilon(double sigma, double delta, double sensitivity, double* out) {
     return guarded([&] {
         need(out, "out");
-        need_positive(sigma, "sigma");
-        need_open_probability(delta, "delta");
-        need_positive(sensitivity, "sensitivity");
         *out = dpcore::gaussian_epsilon(sigma, delta, sensitivity);
+    });
+}
+
+// ---- calibration of counts against attackers with partial knowledge
+
+dpcore_status dpcore_count_delta(double epsilon, int64_t records, int64_t known, double bias_low, double bias_high,
+                                 double noise_scale, double* out) {
+    return guarded([&] {
+        need(out, "out");
+        const std::int64_t unknown = unknown_records(records, known);
+        *out = dpcore::count_delta_upper(epsilon, unknown, bias_low, bias_high, noise_scale);
+    });
+}
+
+dpcore_status dpcore_count_calibrate(double epsilon, double delta, int64_t records, int64_t known, double bias_low,
+                                     double bias_high, double worst_case_epsilon, int64_t releases,
+                                     double* noise_scale, double* achieved_delta) {
+    return guarded([&] {
+        need(noise_scale, "noise_scale");
+        need(achieved_delta, "achieved_delta");
+        const std::int64_t unknown = unknown_records(records, known);
+        dpcore::need_whole(releases, 1, kMostCopies, "releases");
+        const dpcore::CountNoise answer = dpcore::calibrate_count(
+            epsilon, delta, unknown, bias_low, bias_high, worst_case_epsilon, static_cast<double>(releases));
+        *noise_scale = answer.noise_scale;
+        *achieved_delta = answer.delta;
     });
 }
 
 // ---- accounting
 
 dpcore_status dpcore_loss_from_laplace(double epsilon, dpcore_loss** out) {
-    return loss_new(out, [=] { need_budget(epsilon); }, [=] { return dpcore::Mechanism::laplace(epsilon); });
+    return loss_new(out, [=] { return dpcore::Mechanism::laplace(epsilon); });
 }
 
 dpcore_status dpcore_loss_from_gaussian(double sigma, double sensitivity, dpcore_loss** out) {
-    return loss_new(
-        out,
-        [=] {
-            need_positive(sigma, "sigma");
-            need_positive(sensitivity, "sensitivity");
-            need_within(sigma / sensitivity, 1e-100, 1e100, "sigma/sensitivity", "in [1e-100, 1e100]");
-        },
-        [=] { return dpcore::Mechanism::gaussian(sigma, sensitivity); });
+    return loss_new(out, [=] { return dpcore::Mechanism::gaussian(sigma, sensitivity); });
 }
 
 dpcore_status dpcore_loss_from_discrete_laplace(double scale, int64_t sensitivity, dpcore_loss** out) {
-    return loss_new(
-        out,
-        [=] {
-            need_within(scale, 1e-100, 1e100, "scale", "a number in [1e-100, 1e100]");
-            need_whole(sensitivity, 1, 1000000, "sensitivity");
-        },
-        [=] { return dpcore::Mechanism::discrete_laplace(scale, static_cast<double>(sensitivity)); });
+    return loss_new(out,
+                    [=] { return dpcore::Mechanism::discrete_laplace(scale, static_cast<double>(sensitivity)); });
 }
 
 dpcore_status dpcore_loss_from_discrete_gaussian(double sigma, int64_t sensitivity, dpcore_loss** out) {
-    return loss_new(
-        out,
-        [=] {
-            need_within(sigma, 0.01, 1e100, "sigma", "a number in [0.01, 1e100]");
-            need_whole(sensitivity, 1, 1000000, "sensitivity");
-        },
-        [=] { return dpcore::Mechanism::discrete_gaussian(sigma, static_cast<double>(sensitivity)); });
+    return loss_new(out,
+                    [=] { return dpcore::Mechanism::discrete_gaussian(sigma, static_cast<double>(sensitivity)); });
 }
 
 dpcore_status dpcore_loss_from_randomized_response(double epsilon, dpcore_loss** out) {
-    return loss_new(
-        out, [=] { need_budget(epsilon); }, [=] { return dpcore::Mechanism::randomized_response(epsilon); });
+    return loss_new(out, [=] { return dpcore::Mechanism::randomized_response(epsilon); });
 }
 
 dpcore_status dpcore_loss_from_pure(double epsilon, dpcore_loss** out) {
-    return loss_new(out, [=] { need_budget(epsilon); }, [=] { return dpcore::Mechanism::pure(epsilon); });
+    return loss_new(out, [=] { return dpcore::Mechanism::pure(epsilon); });
 }
 
 dpcore_status dpcore_loss_from_approximate(double epsilon, double delta, dpcore_loss** out) {
-    return loss_new(
-        out,
-        [=] {
-            need_budget(epsilon);
-            need_probability(delta, "delta");
-        },
-        [=] { return dpcore::Mechanism::approximate(epsilon, delta); });
+    return loss_new(out, [=] { return dpcore::Mechanism::approximate(epsilon, delta); });
 }
 
 dpcore_status dpcore_loss_from_subsampled_gaussian(double sigma, double rate, int neighbours, dpcore_loss** out) {
-    return loss_new(
-        out,
-        [=] {
-            need_within(sigma, 0.05, 1e6, "sigma", "a number in [0.05, 1e6]");
-            need_probability(rate, "rate");
-            need_whole(neighbours, DPCORE_NEIGHBOURS_BOTH, DPCORE_NEIGHBOURS_REMOVE, "neighbours");
-        },
-        [=] { return dpcore::Mechanism::subsampled_gaussian(sigma, rate, "bar"[neighbours]); });
+    return loss_new(out, [=] {
+        dpcore::need_whole(std::int64_t{neighbours}, DPCORE_NEIGHBOURS_BOTH, DPCORE_NEIGHBOURS_REMOVE,
+                           "neighbours");
+        return dpcore::Mechanism::subsampled_gaussian(sigma, rate, "bar"[neighbours]);
+    });
 }
 
 dpcore_status dpcore_loss_from_pmf(const double* p, const double* q, size_t count, dpcore_loss** out) {
-    return loss_new(
-        out,
-        [=] {
-            need(p, "p");
-            need(q, "q");
-        },
-        [=] { return dpcore::Mechanism::pmf(probabilities(p, count, "p"), probabilities(q, count, "q")); });
+    return loss_new(out, [=] {
+        need(p, "p");
+        need(q, "q");
+        return dpcore::Mechanism::pmf(std::vector<double>(p, p + count), std::vector<double>(q, q + count));
+    });
 }
 
 void dpcore_loss_free(dpcore_loss* loss) { delete loss; }
@@ -487,30 +438,25 @@ dpcore_status dpcore_loss_times(const dpcore_loss* loss, int64_t copies, dpcore_
     return guarded([&] {
         need(loss, "loss");
         need(out, "out");
-        need_whole(copies, 0, kMostCopies, "copies");
+        dpcore::need_whole(copies, 0, kMostCopies, "copies");
         *out = new dpcore_loss{loss->loss.times(static_cast<double>(copies))};
     });
 }
 
 dpcore_status dpcore_loss_delta(const dpcore_loss* loss, double epsilon, double* lower, double* upper) {
     return loss_question(loss, lower, upper, [=](const dpcore::PrivacyLoss& l) {
-        need_non_negative(epsilon, "epsilon");
         return l.delta(epsilon, dpcore::Engine::automatic);
     });
 }
 
 dpcore_status dpcore_loss_epsilon(const dpcore_loss* loss, double delta, double* lower, double* upper) {
     return loss_question(loss, lower, upper, [=](const dpcore::PrivacyLoss& l) {
-        need_probability(delta, "delta");
         return l.epsilon(delta, dpcore::Engine::automatic);
     });
 }
 
 dpcore_status dpcore_loss_confidence(const dpcore_loss* loss, double epsilon, double* lower, double* upper) {
-    return loss_question(loss, lower, upper, [=](const dpcore::PrivacyLoss& l) {
-        need_non_negative(epsilon, "epsilon");
-        return l.confidence(epsilon);
-    });
+    return loss_question(loss, lower, upper, [=](const dpcore::PrivacyLoss& l) { return l.confidence(epsilon); });
 }
 
 }  // extern "C"

@@ -9,6 +9,7 @@
 #include "count_points.hpp"
 #include "double_double_tables.hpp"
 #include "dpcore/gaussian.hpp"
+#include "dpcore/validation.hpp"
 #include "half_line.hpp"
 
 namespace dpcore {
@@ -37,9 +38,8 @@ HalfLineSum evaluate(const Problem& problem, double beta, StopCheck stop) {
 }
 
 void check_common(double epsilon, double noise_scale) {
-    if (!(epsilon > 0.0 && epsilon < kInfinity)) throw std::invalid_argument("epsilon must be finite and > 0");
-    if (!(noise_scale >= 0.0 && noise_scale < kInfinity))
-        throw std::invalid_argument("noise_scale must be finite and >= 0");
+    need_positive(epsilon, "epsilon");
+    need_non_negative(noise_scale, "noise_scale");
 }
 
 CountDelta with_error(double log_delta, double extra) {
@@ -59,15 +59,14 @@ double CountDelta::delta() const { return std::exp(log_delta); }
 
 double CountDelta::log_delta_upper() const {
     if (log_delta == -kInfinity) return log_delta;
-    return std::min(0.0, log_delta + std::log1p(relative_error) + 0x1p-52 * std::fabs(log_delta));
+    return std::min(0.0, log_delta + std::log1p(relative_error) + 0x1p-51 * std::fabs(log_delta));
 }
 
 CountDelta count_delta(double epsilon, std::int64_t unknown, double bias, double noise_scale, Direction direction,
                        StopCheck stop) {
     check_common(epsilon, noise_scale);
-    if (unknown < 0 || unknown >= (std::int64_t{1} << 53))
-        throw std::invalid_argument("unknown must be in [0, 2^53)");
-    if (!(bias >= 0.0 && bias <= 1.0)) throw std::invalid_argument("bias must be in [0, 1]");
+    need_whole(unknown, 0, (std::int64_t{1} << 53) - 1, "unknown");
+    need_probability(bias, "bias");
     if (direction == Direction::both)
         return larger(count_delta(epsilon, unknown, bias, noise_scale, Direction::add, stop),
                       count_delta(epsilon, unknown, bias, noise_scale, Direction::remove, stop));

@@ -11,6 +11,7 @@
 #include "double_double_tables.hpp"
 #include "dpcore/binomial.hpp"
 #include "dpcore/double_double_functions.hpp"
+#include "dpcore/validation.hpp"
 #include "half_line.hpp"
 
 namespace dpcore {
@@ -406,13 +407,13 @@ private:
 
 CountDelta count_delta_two(double epsilon, std::int64_t first, double first_bias, std::int64_t second,
                            double second_bias, double noise_scale, Direction direction, StopCheck stop) {
-    if (first < 0 || second < 0 || first >= (std::int64_t{1} << 52) || second >= (std::int64_t{1} << 52))
-        throw std::invalid_argument("group sizes must be in [0, 2^52)");
-    if (!(first_bias >= 0.0 && first_bias <= 1.0 && second_bias >= 0.0 && second_bias <= 1.0))
-        throw std::invalid_argument("biases must be in [0, 1]");
-    if (!(epsilon > 0.0 && epsilon < kInfinity)) throw std::invalid_argument("epsilon must be finite and > 0");
-    if (!(noise_scale >= 0.0 && noise_scale < kInfinity))
-        throw std::invalid_argument("noise_scale must be finite and >= 0");
+    constexpr std::int64_t kMostRecords = (std::int64_t{1} << 52) - 1;
+    need_whole(first, 0, kMostRecords, "records of a group");
+    need_whole(second, 0, kMostRecords, "records of a group");
+    need_probability(first_bias, "bias");
+    need_probability(second_bias, "bias");
+    need_positive(epsilon, "epsilon");
+    need_non_negative(noise_scale, "noise_scale");
     if (first_bias == second_bias)
         return count_delta(epsilon, first + second, first_bias, noise_scale, direction, stop);
     const auto in = [&](bool reflected) {
@@ -425,8 +426,8 @@ CountDelta count_delta_two(double epsilon, std::int64_t first, double first_bias
 
 RangeDelta count_delta_range(double epsilon, std::int64_t unknown, double low, double high, double noise_scale,
                              Direction direction, std::int64_t budget, StopCheck stop) {
-    if (!(low >= 0.0 && low <= high && high <= 1.0))
-        throw std::invalid_argument("0 <= low <= high <= 1 is needed");
+    need_probability(low, "low");
+    if (!(high >= low && high <= 1.0)) refuse("high", "a number in [low, 1]", high);
     if (low == high || unknown == 0 || low == 0.0 || high == 1.0) {
         // An end at 0 or 1 makes a vertex of constants: as bad as no unknown record at all.
         const double bias = low == high ? low : low == 0.0 ? 0.0 : 1.0;

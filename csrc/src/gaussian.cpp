@@ -8,6 +8,7 @@
 
 #include "dpcore/double_double.hpp"
 #include "dpcore/normal.hpp"
+#include "dpcore/validation.hpp"
 #include "mills.hpp"
 
 namespace dpcore {
@@ -197,11 +198,31 @@ double climb(double start, const Holds& holds) {
 
 }  // namespace
 
+namespace {
+
+void need_parameters(double epsilon, double sigma, double sensitivity) {
+    need_positive(epsilon, "epsilon");
+    need_positive(sigma, "sigma");
+    need_positive(sensitivity, "sensitivity");
+}
+
+void need_target(double epsilon, double delta, double sensitivity, double compositions) {
+    need_positive(epsilon, "epsilon");
+    need_open_probability(delta, "delta");
+    need_positive(sensitivity, "sensitivity");
+    if (!(compositions >= 1.0 && std::isfinite(compositions)))
+        refuse("compositions", "a finite number >= 1", compositions);
+}
+
+}  // namespace
+
 double gaussian_delta(double epsilon, double sigma, double sensitivity) {
+    need_parameters(epsilon, sigma, sensitivity);
     return delta_of<false>(epsilon, sigma, sensitivity);
 }
 
 double gaussian_log_delta(double epsilon, double sigma, double sensitivity) {
+    need_parameters(epsilon, sigma, sensitivity);
     const Parts p = parts<false>(epsilon, sigma, sensitivity);
     if (p.flip) {
         if (!(p.exponent < kExpLimit)) return 0.0;
@@ -296,6 +317,7 @@ bool gaussian_delta_certified(double epsilon, double sigma, double sensitivity, 
 }
 
 double gaussian_sigma(double epsilon, double delta, double sensitivity, double compositions) {
+    need_target(epsilon, delta, sensitivity, compositions);
     // Newton in log x, x = sigma / (s sqrt(k)), on log delta or log(1 - delta), from the probabilistic sigma, an
     // upper bound; in double until the step is small, then in long double. Steps are kept within a factor e; each
     // function is monotone, so the loop ends at the root.
@@ -327,6 +349,7 @@ double gaussian_sigma(double epsilon, double delta, double sensitivity, double c
 }
 
 double gaussian_sigma_probabilistic(double epsilon, double delta, double sensitivity, double compositions) {
+    need_target(epsilon, delta, sensitivity, compositions);
     const long double s = total_sensitivity(sensitivity, compositions);
     long double z = normal_quantile_tail(delta);
     // The quantile is good to double precision; one Newton step on log Phi(-z) makes it good to long double.
@@ -347,6 +370,7 @@ double gaussian_sigma_probabilistic(double epsilon, double delta, double sensiti
 }
 
 double gaussian_sigma_classical(double epsilon, double delta, double sensitivity, double compositions) {
+    need_target(epsilon, delta, sensitivity, compositions);
     const long double s = total_sensitivity(sensitivity, compositions);
     const long double exact = s * std::sqrt(2 * std::log(1.25L / delta)) / epsilon;
     // Six roundings of long double at most; the sum of them, upward, then to double upward.
@@ -354,6 +378,9 @@ double gaussian_sigma_classical(double epsilon, double delta, double sensitivity
 }
 
 double gaussian_epsilon(double sigma, double delta, double sensitivity) {
+    need_positive(sigma, "sigma");
+    need_open_probability(delta, "delta");
+    need_positive(sensitivity, "sensitivity");
     const long double s = sensitivity;
     const auto holds = [&](double epsilon) { return certified(extended_delta(epsilon, sigma, s), delta); };
     if (holds(0.0)) return 0.0;

@@ -7,6 +7,7 @@
 
 #include "dpcore/buckets.hpp"
 #include "dpcore/enumeration.hpp"
+#include "dpcore/validation.hpp"
 
 namespace dpcore {
 
@@ -38,6 +39,24 @@ LogBounds intersect(const LogBounds& a, const LogBounds& b) {
 }
 Interval intersect(const Interval& a, const Interval& b) {
     return {std::max(a.lower, b.lower), std::min(a.upper, b.upper)};
+}
+
+// Whole shifts beyond this make lattices of losses too long to walk.
+constexpr double kMostSensitivity = 1e6;
+
+void need_budget(double epsilon) { need_within(epsilon, 0.0, 1e100, "epsilon", "a number in [0, 1e100]"); }
+
+void need_probabilities(const std::vector<double>& values, const char* name) {
+    double total = 0.0;
+    double lost = 0.0;  // Neumaier: the tolerance below must not be eaten by rounding over many outcomes
+    for (const double value : values) {
+        need_non_negative(value, name);
+        const double sum = total + value;
+        lost += total >= value ? (total - sum) + value : (value - sum) + total;
+        total = sum;
+    }
+    total += lost;
+    if (!(std::abs(total - 1.0) <= 1e-9)) refuse(name, "probabilities that sum to 1 within 1e-9", total);
 }
 
 // One Laplace release: 1 - exp((eps - eps0)/2).
@@ -316,31 +335,47 @@ bool Mechanism::same(const Mechanism& other) const {
 }
 
 MechanismPtr Mechanism::gaussian(double sigma, double sensitivity) {
+    need_positive(sigma, "sigma");
+    need_positive(sensitivity, "sensitivity");
+    need_within(sigma / sensitivity, 1e-100, 1e100, "sigma/sensitivity", "in [1e-100, 1e100]");
     return symmetric("gaussian", {{"sigma", sigma}, {"sensitivity", sensitivity}},
                      gaussian_law(sigma, sensitivity));
 }
 MechanismPtr Mechanism::laplace(double epsilon) {
+    need_budget(epsilon);
     return symmetric("laplace", {{"epsilon", epsilon}},
                      epsilon > 0.0 ? laplace_law(epsilon) : two_point_law(0.0, 0.0));
 }
 MechanismPtr Mechanism::randomized_response(double epsilon) {
+    need_budget(epsilon);
     return symmetric("randomized_response", {{"epsilon", epsilon}}, two_point_law(epsilon, 0.0));
 }
 MechanismPtr Mechanism::pure(double epsilon) {
+    need_budget(epsilon);
     return symmetric("pure", {{"epsilon", epsilon}}, two_point_law(epsilon, 0.0));
 }
 MechanismPtr Mechanism::approximate(double epsilon, double delta) {
+    need_budget(epsilon);
+    need_probability(delta, "delta");
     return symmetric("approximate", {{"epsilon", epsilon}, {"delta", delta}}, two_point_law(epsilon, delta));
 }
 MechanismPtr Mechanism::discrete_laplace(double scale, double sensitivity) {
+    need_within(scale, 1e-100, 1e100, "scale", "a number in [1e-100, 1e100]");
+    need_whole(sensitivity, 1.0, kMostSensitivity, "sensitivity");
     return symmetric("discrete_laplace", {{"scale", scale}, {"sensitivity", sensitivity}},
                      discrete_laplace_law(scale, static_cast<std::int64_t>(sensitivity)));
 }
 MechanismPtr Mechanism::discrete_gaussian(double sigma, double sensitivity) {
+    need_within(sigma, 0.01, 1e100, "sigma", "a number in [0.01, 1e100]");
+    need_whole(sensitivity, 1.0, kMostSensitivity, "sensitivity");
     return symmetric("discrete_gaussian", {{"sigma", sigma}, {"sensitivity", sensitivity}},
                      discrete_gaussian_law(sigma, sensitivity));
 }
 MechanismPtr Mechanism::subsampled_gaussian(double sigma, double rate, char neighbours) {
+    need_within(sigma, 0.05, 1e6, "sigma", "a number in [0.05, 1e6]");
+    need_probability(rate, "rate");
+    if (neighbours != 'a' && neighbours != 'r' && neighbours != 'b')
+        throw std::invalid_argument("neighbours must be 'a' (add), 'r' (remove) or 'b' (both)");
     auto m = std::make_shared<Mechanism>();
     m->name = "subsampled_gaussian";
     m->parameters = {{"sigma", sigma}, {"rate", rate}, {"neighbours", static_cast<double>(neighbours)}};
@@ -350,6 +385,8 @@ MechanismPtr Mechanism::subsampled_gaussian(double sigma, double rate, char neig
     return m;
 }
 MechanismPtr Mechanism::pmf(std::vector<double> p, std::vector<double> q) {
+    need_probabilities(p, "p");
+    need_probabilities(q, "q");
     auto m = std::make_shared<Mechanism>();
     m->name = "pmf";
     m->forward = pmf_law(p, q);
@@ -417,6 +454,7 @@ PrivacyLoss PrivacyLoss::compose(const PrivacyLoss& other) const {
 }
 
 PrivacyLoss PrivacyLoss::times(double copies) const {
+    need_whole(copies, 0.0, kMaxCopies, "copies");
     std::vector<Entry> all = entries();
     for (Entry& e : all) e.copies *= copies;
     return PrivacyLoss(std::move(all));
@@ -436,6 +474,7 @@ PrivacyLoss PrivacyLoss::compose_all(const std::vector<PrivacyLoss>& losses) {
 }
 
 LogBounds PrivacyLoss::log_delta(double epsilon, Method method, StopCheck stop) const {
+    need_non_negative(epsilon, "epsilon");
     const State& s = composed();
     LogBounds out = log_delta_of(s.forward, epsilon, method, stop);
     if (!s.symmetric) {
@@ -453,6 +492,7 @@ Interval PrivacyLoss::delta(double epsilon, Method method, StopCheck stop) const
 }
 
 Interval PrivacyLoss::epsilon(double delta, Method method, StopCheck stop) const {
+    need_probability(delta, "delta");
     const State& s = composed();
     Interval out = epsilon_of(s.forward, delta, method, stop);
     if (!s.symmetric) {
@@ -463,6 +503,7 @@ Interval PrivacyLoss::epsilon(double delta, Method method, StopCheck stop) const
 }
 
 Interval PrivacyLoss::confidence(double epsilon, StopCheck stop) const {
+    need_non_negative(epsilon, "epsilon");
     const State& s = composed();
     Interval out = confidence_of(s.forward, epsilon, stop);
     if (!s.symmetric) {

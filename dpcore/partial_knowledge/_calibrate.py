@@ -7,7 +7,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from dpcore import gaussian
+from dpcore import _core, gaussian
 from dpcore._results import Result
 from dpcore._validation import integer, non_negative, open_probability, positive, real, scalar
 from dpcore.partial_knowledge._bias import Bias, parse
@@ -202,8 +202,7 @@ def _calibrate(
                 f"and all releases together need at least {total:g}"
             )
         noise = total / math.sqrt((1.0 - total / spent) * (1.0 + total / spent)) * (1.0 + 2.0**-48)
-    if releases > 1:
-        noise *= math.sqrt(releases) * (1.0 + 2.0**-51)
+    noise = _core.noise_per_release(noise, float(releases))
     achieved = log_delta_upper(law, epsilon, total)
     return CountCalibration(
         noise_scale=noise,

@@ -52,11 +52,13 @@ class Binomial(_Solved):
         """See `Law`."""
         return _core.count_delta_bounded(epsilon, self.unknown, self.bias, noise_scale, direction)
 
+    def least_noise(self, epsilon: float, goal: float, plain: float) -> float:
+        """See `Law`."""
+        return _core.least_count_noise(epsilon, goal, self.unknown, self.bias, self.bias, plain)
+
 
 class Vertices:
     """`unknown` records with any probabilities in [low, high]: the worst vertex."""
-
-    BUDGET = 2000  # evaluations of a branch-and-bound search; beyond it the bound reached is given
 
     def __init__(self, unknown: int, bias: Range) -> None:
         self.unknown = unknown
@@ -67,9 +69,7 @@ class Vertices:
         self, epsilon: float, noise_scale: float, direction: int
     ) -> tuple[float, float, float, int, int, bool]:
         """Ln delta, error, ln delta of the best vertex, its records at `low`, evaluations, proved or not."""
-        return _core.count_delta_range(
-            epsilon, self.unknown, self.low, self.high, noise_scale, direction, self.BUDGET
-        )
+        return _core.count_delta_range(epsilon, self.unknown, self.low, self.high, noise_scale, direction)
 
     def log_delta(self, epsilon: float, noise_scale: float, direction: int) -> tuple[float, float]:
         """See `Law`."""
@@ -77,36 +77,8 @@ class Vertices:
         return value, error
 
     def least_noise(self, epsilon: float, goal: float, plain: float) -> float:
-        """See `Law`. Solved on the worst vertex found so far, then proved by a search, until both agree."""
-        tried = {0, self.unknown}
-
-        def excess(noise: float) -> float:
-            worst = -math.inf
-            for at_low in tried:
-                value, error = _core.count_delta_two_bounded(
-                    epsilon, at_low, self.low, self.unknown - at_low, self.high, noise, 2
-                )
-                worst = max(worst, _upper(value, error))
-            return worst - goal
-
-        noise = 0.0
-        for _ in range(12):
-            noise = max(noise, solve_noise(excess, plain))
-            if noise >= plain:
-                return plain
-            value, error, _, at_low, _, _proved = self.search(epsilon, noise, 2)
-            over = _upper(value, error) - goal
-            if over <= 0.0:
-                return noise
-            if at_low not in tried:
-                tried.add(at_low)
-                continue
-            # The search could not tell vertices apart (or rounding is in the way): ask the same of a goal
-            # lower by
-            # what is missing.
-            goal_gap = over * 1.01 + 1e-13
-            noise = solve_noise(lambda x, gap=goal_gap: excess(x) + gap, plain)  # type: ignore[misc]
-        return plain
+        """See `Law`."""
+        return _core.least_count_noise(epsilon, goal, self.unknown, self.low, self.high, plain)
 
 
 class Window(_Solved):
@@ -230,21 +202,14 @@ def law_of(bias: Bias, unknown: int) -> Law:
     return _window(bias)
 
 
-def _upper(log_delta: float, error: float) -> float:
-    if log_delta == -math.inf:
-        return log_delta
-    return min(0.0, log_delta + math.log1p(error) + 2.0**-51 * abs(log_delta))
-
-
 def log_delta_upper(law: Law, epsilon: float, noise_scale: float, direction: int = 2) -> float:
     """A number that the exact ln of delta does not exceed."""
-    return _upper(*law.log_delta(epsilon, noise_scale, direction))
+    return _core.log_delta_upper(*law.log_delta(epsilon, noise_scale, direction))
 
 
 def goal_of(delta: float) -> float:
     """A number not above the exact ln of delta."""
-    goal = math.log(delta)
-    return goal - 2.0**-52 * abs(goal)
+    return _core.log_delta_goal(delta)
 
 
 def solve_noise(excess: Callable[[float], float], plain: float) -> float:
@@ -253,32 +218,4 @@ def solve_noise(excess: Callable[[float], float], plain: float) -> float:
     `excess` falls with the noise. The result has been evaluated: ``excess(result) <= 0``, or it is `plain`,
     which has a certificate of its own.
     """
-    at_low = excess(0.0)
-    if at_low <= 0.0:
-        return 0.0
-    at_high = excess(plain)
-    if at_high >= 0.0:
-        return plain
-    # In noise^2 the logarithm of delta is nearly linear while the noise is small and convex when it is
-    # large: a
-    # bracketed secant (Illinois) needs 10 to 20 evaluations.
-    low, high = 0.0, plain * plain
-    while high - low > 2.0**-46 * high:
-        middle = low + (high - low) * at_low / (at_low - at_high)
-        if not low < middle < high:
-            break
-        value = excess(math.sqrt(middle))
-        if value > 0.0:
-            if value > 0.5 * at_low:
-                at_high *= 0.5
-            low, at_low = middle, value
-        else:
-            if value < 0.5 * at_high:
-                at_low *= 0.5
-            high, at_high = middle, value
-            if value > -(2.0**-46):
-                break
-    noise = math.sqrt(high)
-    while excess(noise) > 0.0:  # the square root may have rounded down
-        noise *= 1.0 + 2.0**-50
-    return min(noise, plain)
+    return _core.solve_noise(excess, plain)

@@ -1,6 +1,7 @@
-/* Releases counts with exact noise and says what the releases cost. Plain C11. */
+/* Releases counts with exact noise and says what the releases cost. Plain C99. */
 #include <dpcore/c_api.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -38,6 +39,22 @@ int main(void) {
     printf("epsilon at most %.6f\n", upper);
     dpcore_loss_free(all);
     dpcore_loss_free(one);
+
+    /* A count against attackers who know at most half of 10000 records, of which 20 to 30 percent count; whatever
+     * they know, (1, 1e-6)-differential privacy holds as well. */
+    double scale = 0.0, delta = 0.0;
+    must(dpcore_count_calibrate(0.2, 1e-6, 10000, 5000, 0.2, 0.3, 1.0, 1, &scale, &delta));
+    printf("count noise %.6f\n", scale);
+    dpcore_noise* noise = NULL;
+    must(dpcore_gaussian_new(scale, 0.0, &noise));
+    double noisy = 0.0;
+    must(dpcore_noise_add(noise, NULL, 2417.0, &noisy));
+    printf("noisy count %.1f\n", noisy);
+    dpcore_noise_free(noise);
+
+    /* Infinity instead of 1.0 asks for no such floor; a noise scale of 0 then means that none is needed. */
+    must(dpcore_count_calibrate(1.0, 1e-6, 1000000, 500000, 0.3, 0.3, INFINITY, 1, &scale, &delta));
+    if (scale != 0.0) return 1;
 
     /* Mistakes come back as a status and a message, never as a crash. */
     if (dpcore_discrete_laplace_new(-1.0, &sampler) == DPCORE_OK) return 1;

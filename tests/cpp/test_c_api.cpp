@@ -147,6 +147,36 @@ TEST(bad_privacy_parameters_are_refused) {
     dpcore_loss_free(loss);
 }
 
+TEST(bad_counts_are_refused) {
+    double noise = 5.0;
+    double delta = 5.0;
+    const auto calibrate = [&](double e, double d, std::int64_t n, std::int64_t k, double low, double high,
+                               double worst, std::int64_t times) {
+        return dpcore_count_calibrate(e, d, n, k, low, high, worst, times, &noise, &delta);
+    };
+    refused([&] { return calibrate(0.0, 1e-6, 10, 1, 0.1, 0.2, kInfinity, 1); }, "epsilon must be");
+    refused([&] { return calibrate(kNan, 1e-6, 10, 1, 0.1, 0.2, kInfinity, 1); }, "epsilon must be");
+    refused([&] { return calibrate(1.0, 1.0, 10, 1, 0.1, 0.2, kInfinity, 1); }, "delta must be");
+    refused([&] { return calibrate(1.0, 1e-6, 0, 0, 0.1, 0.2, kInfinity, 1); }, "records must be an integer");
+    refused([&] { return calibrate(1.0, 1e-6, 10, 10, 0.1, 0.2, kInfinity, 1); },
+            "known must be an integer in [0, 9]");
+    refused([&] { return calibrate(1.0, 1e-6, 10, -1, 0.1, 0.2, kInfinity, 1); }, "known must be");
+    refused([&] { return calibrate(1.0, 1e-6, 10, 1, -0.1, 0.2, kInfinity, 1); }, "bias_low must be");
+    refused([&] { return calibrate(1.0, 1e-6, 10, 1, 0.1, kNan, kInfinity, 1); }, "bias_high must be");
+    refused([&] { return calibrate(1.0, 1e-6, 10, 1, 0.2, 0.1, kInfinity, 1); }, "bias_high must be at least");
+    refused([&] { return calibrate(1.0, 1e-6, 10, 1, 0.1, 0.2, 0.5, 1); }, "worst_case_epsilon must be");
+    refused([&] { return calibrate(1.0, 1e-6, 10, 1, 0.1, 0.2, kNan, 1); }, "worst_case_epsilon must be");
+    refused([&] { return calibrate(1.0, 1e-6, 10, 1, 0.1, 0.2, kInfinity, 0); }, "releases must be");
+    refused([&] { return dpcore_count_calibrate(1.0, 0.1, 9, 1, 0.1, 0.2, 2.0, 1, nullptr, &delta); },
+            "noise_scale must not be NULL");
+    refused([&] { return dpcore_count_calibrate(1.0, 0.1, 9, 1, 0.1, 0.2, 2.0, 1, &noise, nullptr); },
+            "achieved_delta must not be NULL");
+    refused([&] { return dpcore_count_delta(1.0, 10, 1, 0.1, 0.2, -1.0, &delta); }, "noise_scale must be");
+    refused([&] { return dpcore_count_delta(1.0, 10, 1, 0.1, 0.2, 1.0, nullptr); }, "out must not be NULL");
+    CHECK(noise == 5.0);
+    CHECK(delta == 5.0);
+}
+
 TEST(sums_saturate) {
     dpcore_sampler* sampler = nullptr;
     CHECK(dpcore_geometric_new(1e6, &sampler) == DPCORE_OK);

@@ -1,6 +1,7 @@
 #include "dpcore/gaussian.hpp"
 
 #include <cmath>
+#include <stdexcept>
 #include <vector>
 
 #include "check.hpp"
@@ -50,4 +51,23 @@ TEST(epsilon_inverts_delta) {
     CHECK(gaussian_delta_certified(epsilon, 4.0, 1.0, 1.0, 1e-6));
     CHECK(!gaussian_delta_certified(epsilon * (1 - 1e-12), 4.0, 1.0, 1.0, 1e-6));
     CHECK(gaussian_epsilon(1000.0, 0.01, 1.0) == 0.0);
+}
+
+TEST(arguments_outside_their_domain_are_refused) {
+    for (const double bad : {std::nan(""), -1.0, 0.0, HUGE_VAL}) {
+        CHECK_THROWS(std::invalid_argument, gaussian_delta(bad, 1.0, 1.0));
+        CHECK_THROWS(std::invalid_argument, gaussian_delta(1.0, bad, 1.0));
+        CHECK_THROWS(std::invalid_argument, gaussian_delta(1.0, 1.0, bad));
+        CHECK_THROWS(std::invalid_argument, gaussian_log_delta(bad, 1.0, 1.0));
+        for (auto* sigma : {gaussian_sigma, gaussian_sigma_probabilistic, gaussian_sigma_classical}) {
+            CHECK_THROWS(std::invalid_argument, sigma(bad, 1e-6, 1.0, 1.0));
+            CHECK_THROWS(std::invalid_argument, sigma(1.0, bad, 1.0, 1.0));
+            CHECK_THROWS(std::invalid_argument, sigma(1.0, 1e-6, bad, 1.0));
+            CHECK_THROWS(std::invalid_argument, sigma(1.0, 1e-6, 1.0, bad));
+        }
+        CHECK_THROWS(std::invalid_argument, gaussian_epsilon(bad, 1e-6, 1.0));
+        CHECK_THROWS(std::invalid_argument, gaussian_epsilon(1.0, bad, 1.0));
+        CHECK_THROWS(std::invalid_argument, gaussian_epsilon(1.0, 1e-6, bad));
+    }
+    CHECK_THROWS(std::invalid_argument, gaussian_sigma(1.0, 1.0, 1.0, 1.0));
 }

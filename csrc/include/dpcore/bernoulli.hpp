@@ -5,7 +5,7 @@
 //            double-double, powers of two taken out where p and q are tiny. The inverse is a Newton iteration
 //            inside a bracket of doubles that ends with two neighbouring ones, each compared in double-double.
 // Domain:    p, q in [0, 1], subnormal ones included; divergence >= 0. KL(q || 0) is infinite for q > 0, and so
-//            is KL(q || 1) for q < 1.
+//            is KL(q || 1) for q < 1. Outside: std::invalid_argument.
 // Guarantee: bernoulli_kl: the double nearest to the exact value, or its neighbour where that lies within 2^-90
 //            of the middle of two (relative error <= (1/2 + 2^-37) ulp). The half-widths: the smallest double t
 //            whose exact divergence at bias - t (or bias + t) is at least the one asked (two doubles within

@@ -5,7 +5,8 @@
 //            about 1 microsecond, and then a few nanoseconds a point of the window; nothing depends on the
 //            number of trials.
 // Domain:    0 <= trials <= 2^53, 0 <= probability <= 1 (the double given is the exact probability; 1 -
-//            probability is carried as two doubles). Probability 0 or 1 gives the point mass.
+//            probability is carried as two doubles). Probability 0 or 1 gives the point mass. Outside:
+//            std::invalid_argument.
 // Guarantee: log pmf: absolute error <= 2^-90 (1 + |log pmf|) before its rounding to double. Window values and
 //            pmf values above 2^-1022: relative error <= 12 u = 1.4e-15 (u = 2^-53); below, half a unit of the
 //            subnormal grid more. A window whose largest value has |log pmf| > 2^36 carries its error, 2^-90

@@ -8,8 +8,8 @@
 
 #include <atomic>
 #include <cstddef>
+#include <exception>
 #include <stdexcept>
-#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -21,7 +21,11 @@ namespace dpcore {
 // Below this many elements a second thread costs more than it saves (starting one takes about 30 microseconds).
 constexpr std::size_t kParallelFrom = std::size_t{1} << 17;
 
-// work(number, begin, end) for every chunk; must not throw. threads = 0: as many as the processor offers.
+// More have nothing to run on; a caller's mistake must not ask the system for thousands.
+constexpr std::size_t kMostThreads = 1024;
+
+// work(number, begin, end) for every chunk; must not throw. threads: at most so many, and at most
+// kMostThreads; 0: as many as the processor offers.
 template <class Work>
 void for_chunks(std::size_t count, std::size_t chunk, unsigned threads, StopCheck stop, Work work) {
     const std::size_t chunks = (count + chunk - 1) / chunk;
@@ -40,13 +44,15 @@ void for_chunks(std::size_t count, std::size_t chunk, unsigned threads, StopChec
     std::size_t workers = 1;
     if (count >= kParallelFrom) {
         workers = threads != 0 ? threads : std::thread::hardware_concurrency();
+        if (workers > kMostThreads) workers = kMostThreads;
         if (workers > chunks) workers = chunks;
     }
     std::vector<std::thread> others;
     try {
         for (std::size_t i = 1; i < workers; ++i) others.emplace_back([&] { take([] {}); });
-    } catch (const std::system_error&) {
-        // No more threads to be had: the ones that started, and this one, do the work.
+    } catch (const std::exception&) {
+        // No thread or no memory for one: those that started, and this one, do the work. Nothing may be thrown on,
+        // since a thread that runs must be joined.
     }
     const std::uint64_t forks = fork_count();
     try {

@@ -1,17 +1,19 @@
-/* The C interface: plain C11 (and C++), no Python, no C++ types, no exceptions.
+/* The C interface: plain C99 (and C++), no Python, no C++ types, no exceptions.
  *
- * Errors:    every function that can fail returns a dpcore_status: DPCORE_OK (0) or what went wrong. On failure
- * the outputs are untouched (a fill may have written part of its array: treat it as unset) and dpcore_last_error()
- * has a message that names the argument, the rule and, for public parameters, the value. No exception leaves a
- * function. Errors depend on parameters, never on the values to be protected. Handles:   opaque, made by *_new and
- * freed by *_free, which takes NULL. Samplers, noises and losses are immutable: threads may share them. A test
- * source belongs to one thread at a time. Random:    `source` NULL is the calling thread's cryptographic stream,
- * keyed by the operating system, safe across fork(); see random_stream.hpp. Anything else is a deterministic
- * source for tests. Threads:   every function may be called from any thread. `threads` 0 lets a bulk call use all
- * cores, 1 keeps it on the caller's; the result does not depend on it. ABI:       a function, once released, keeps
- * its name and its meaning. DPCORE_ABI_VERSION grows when functions are added; compare it with
- * dpcore_abi_version() when the library is loaded at run time. Enumerations are passed as int. Link:
- * libdpcore_c.so (CMake target dpcore::c), or libdpcore.a with -lstdc++ -lm -lpthread (dpcore::core).
+ * Errors:  every function that can fail returns a dpcore_status: DPCORE_OK (0) or what went wrong. On failure the
+ *          outputs are untouched (a fill may have written part of its array: treat it as unset) and
+ *          dpcore_last_error() has a message that names the argument, the rule and, for public parameters, the
+ *          value. No exception leaves a function. Errors depend on parameters, never on values to be protected.
+ * Handles: opaque, made by *_new and freed by *_free, which takes NULL. Samplers, noises and losses are immutable:
+ *          threads may share them. A test source belongs to one thread at a time.
+ * Random:  `source` NULL is the calling thread's cryptographic stream, keyed by the operating system, safe across
+ *          fork(); see random_stream.hpp. Anything else is a deterministic source for tests.
+ * Threads: every function may be called from any thread. `threads` 0 lets a bulk call use all cores, 1 keeps it on
+ *          the caller's; the result does not depend on it.
+ * ABI:     a function, once released, keeps its name and its meaning. DPCORE_ABI_VERSION grows when functions are
+ *          added; compare it with dpcore_abi_version() when the library is loaded at run time. Enumerations are
+ *          passed as int.
+ * Link:    libdpcore_c.so (CMake target dpcore::c), or libdpcore.a with -lstdc++ -lm -lpthread (dpcore::core).
  */
 #ifndef DPCORE_C_API_H
 #define DPCORE_C_API_H
@@ -117,6 +119,22 @@ DPCORE_API dpcore_status dpcore_gaussian_sigma(double epsilon, double delta, dou
                                                int64_t compositions, double* out);
 /* Smallest epsilon >= 0; on the safe side. */
 DPCORE_API dpcore_status dpcore_gaussian_epsilon(double sigma, double delta, double sensitivity, double* out);
+
+/* ---- counts against attackers who know at most `known` of the `records`
+ *
+ * The unknown records, records - known - 1 of them, are independent, each counted with a probability of its own
+ * in [bias_low, bias_high]; equal ends mean one bias. Counts are whole numbers up to 2^53 (below 2^52 for a
+ * range), 0 <= known < records. Every answer holds for both directions and for all choices in the range. */
+
+/* Upper bound of delta at epsilon > 0 with normal noise of standard deviation noise_scale >= 0. */
+DPCORE_API dpcore_status dpcore_count_delta(double epsilon, int64_t records, int64_t known, double bias_low,
+                                            double bias_high, double noise_scale, double* out);
+/* Smallest noise scale for each of `releases` releases, on the safe side; 0 where the unknown records are noise
+ * enough. It also gives plain (worst_case_epsilon, delta)-differential privacy; infinity asks for no such floor.
+ * The delta achieved comes back beside it. Release with dpcore_gaussian_new. */
+DPCORE_API dpcore_status dpcore_count_calibrate(double epsilon, double delta, int64_t records, int64_t known,
+                                                double bias_low, double bias_high, double worst_case_epsilon,
+                                                int64_t releases, double* noise_scale, double* achieved_delta);
 
 /* ---- accounting: the privacy loss of a programme of releases */
 

@@ -8,7 +8,8 @@
 //            around its mode, normalised by its own sum. No Bessel function, no overflow at any k.
 //            exact (Laplace, every dimension): e^(-epsilon0/2) sinh(epsilon/2) below epsilon0, 1 from there on.
 //            Gaussian: Phi(h - m/2) - Phi(-h - m/2), m = sensitivity/sigma, h = epsilon/m.
-// Domain:    epsilon >= 0, epsilon0 > 0, finite; dimension 1 .. kMaxDimension; NaN in, NaN out.
+// Domain:    epsilon >= 0, epsilon0 > 0, finite; dimension 1 .. kMaxDimension, std::invalid_argument beyond;
+//            NaN in, NaN out.
 // Guarantee: cdf, pdf: relative error <= 1e-14 for x <= kSeriesLimit, <= 1e-13 for dimension and x up to 1e5.
 //            exact: <= 4 ulp. Gaussian: <= 1e-13 where the result is above 1e-16, <= 1e-12 down to 1e-300.
 //            Inverses: the returned double satisfies the condition as evaluated here and its neighbour on the

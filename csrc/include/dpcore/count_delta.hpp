@@ -8,7 +8,7 @@
 //            summand is smooth on a scale of s integers, only every (s/1.6)-th is evaluated (Poisson summation).
 //            Any other log-concave X: the same sum with the weights b(k-1) - e^eps b(k).
 // Domain:    epsilon > 0; 0 <= unknown < 2^53; bias in [0, 1] (the double given is the exact bias);
-//            noise_scale >= 0 and finite. Callers check; a violation throws std::invalid_argument.
+//            noise_scale >= 0 and finite. Outside: std::invalid_argument.
 // Guarantee: |computed / exact - 1| <= relative_error, which is (300 + 100 |ln delta|) 2^-53 for one bias: 6e-13
 // at
 //            delta = 1e-20, 8e-12 at 1e-300; delta below the range of double is kept as its logarithm.

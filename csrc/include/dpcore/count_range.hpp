@@ -10,7 +10,7 @@
 //            bound; a better one keeps the free records with the probability that a record of either bias is a
 //            coin of one common bias. Best first, until the best vertex is proved or the budget of evaluations is
 //            spent.
-// Domain:    as count_delta.hpp; 0 <= low <= high <= 1.
+// Domain:    as count_delta.hpp, groups below 2^52; 0 <= low <= high <= 1. Outside: std::invalid_argument.
 // Guarantee: two biases: |computed / exact - 1| <= relative_error, computed with the result (it grows with the
 //            cancellation in the weights, about 1e-15 times the standard deviation of the count), for
 //            delta > e^-600; below that an upper bound, the smaller group left out.
@@ -29,6 +29,9 @@ namespace dpcore {
 CountDelta count_delta_two(double epsilon, std::int64_t first, double first_bias, std::int64_t second,
                            double second_bias, double noise_scale, Direction direction, StopCheck stop = {});
 
+// Evaluations of delta that a search may take; beyond it the bound reached is given.
+constexpr std::int64_t kRangeBudget = 2000;
+
 struct RangeDelta {
     CountDelta delta;     // of the worst vertex, or an upper bound
     double log_lower;     // ln of the delta of the best vertex found
@@ -38,6 +41,6 @@ struct RangeDelta {
 };
 
 RangeDelta count_delta_range(double epsilon, std::int64_t unknown, double low, double high, double noise_scale,
-                             Direction direction, std::int64_t budget = 2000, StopCheck stop = {});
+                             Direction direction, std::int64_t budget = kRangeBudget, StopCheck stop = {});
 
 }  // namespace dpcore

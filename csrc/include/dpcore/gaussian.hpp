@@ -6,7 +6,8 @@
 //            Where a < 0 and the two terms are far apart, delta = 1 - phi(a) [R(-a) + R(b)]. a is carried in
 //            double-double, since phi(a) multiplies its error by a. Inverses: Newton in log delta, polished and
 //            certified in long double, moved outward by ulps until the certificate holds.
-// Domain:    epsilon, sigma, sensitivity finite and > 0; 0 < delta < 1; compositions >= 1. Callers check.
+// Domain:    epsilon, sigma, sensitivity finite and > 0; 0 < delta < 1; compositions finite and >= 1. Outside:
+//            std::invalid_argument, but for gaussian_delta_fill and gaussian_delta_certified, whose callers check.
 // Guarantee: gaussian_delta: relative error <= 1e-13 where the value is a normal double, and the nearest
 //            subnormal or 0 below. gaussian_log_delta: 4 ulp or 1e-13 absolute, whichever is larger.
 //            gaussian_sigma, gaussian_epsilon: exact delta of the result <= delta asked; result within 4 ulp of

@@ -7,6 +7,7 @@
 //            are a smooth function of the cell: where there are many, they are interpolated by polynomials over
 //            panels of cells and summed exactly. Outside the support the integrand is exponential.
 // Domain:    epsilon > 0; 0 <= unknown < 2^53; bias in [0, 1]; noise_scale >= 0; estimate_scale > 0, all finite.
+//            Outside: std::invalid_argument.
 // Guarantee: relative_error is an estimate (the difference to a rule of lower order, plus rounding), not a bound:
 //            usually below 1e-9. Cost grows like the standard deviation of the count; about a second at 1e6
 //            records.

@@ -10,7 +10,6 @@
 #include <cstddef>
 #include <exception>
 #include <mutex>
-#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -21,7 +20,7 @@ namespace dpcore {
 // Calls body(first, last) for consecutive chunks of [0, count), on up to hardware_concurrency threads, the
 // caller's among them. `stop` is polled by the caller's thread before each of its chunks, unless there is only
 // one. The first exception of any thread is thrown again here, after all threads have ended. If the system refuses
-// a thread, the others do its work.
+// a thread or the memory for one, the others do its work.
 template <class Body>
 void parallel_chunks(std::size_t count, std::size_t chunk, const StopCheck& stop, const Body& body) {
     const std::size_t chunks = count / chunk + (count % chunk != 0);
@@ -53,7 +52,7 @@ void parallel_chunks(std::size_t count, std::size_t chunk, const StopCheck& stop
     for (std::size_t i = 1; i < std::min(cores, chunks); ++i) {
         try {
             others.emplace_back(work, false);
-        } catch (const std::system_error&) {
+        } catch (const std::exception&) {  // no thread, or no memory for one
             break;
         }
     }

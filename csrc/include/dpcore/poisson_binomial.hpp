@@ -8,6 +8,7 @@
 //            square of the length. No FFT: its error is relative to the largest value, here every value keeps
 //            its own digits.
 // Domain:    probabilities in [0, 1], 0 and 1 allowed (they shift the law); sizes in [0, 2^53]. At least one.
+//            Outside: std::invalid_argument.
 // Guarantee: with u = 2^-53, every value above 2^-1022 has relative error <= u (1 + 2^-7): the rounding of the
 //            result, plus n 2^-83 for the bands, n 2^-88 for the arithmetic (n <= 2^23 records) and 2^-60 for
 //            what the laws leave out below 2^-1100 of their largest value; docs/distributions.md has the proof.

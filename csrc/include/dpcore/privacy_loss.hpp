@@ -6,7 +6,10 @@
 //            computed before a question is asked. delta is the larger of the two directions.
 //            auto: closed form for one Laplace or one subsampled Gaussian release, then the spectral engine, then
 //            (where atoms make it decay too slowly) enumeration of all losses or buckets; bounds are intersected.
-// Domain:    copies are whole numbers up to 2^53. Values are immutable and may be shared between threads.
+// Domain:    epsilon in [0, 1e100], delta and rate in [0, 1], ratios sigma/sensitivity and scales in
+//            [1e-100, 1e100], whole sensitivities in [1, 10^6], discrete Gaussian sigma >= 0.01, subsampled sigma
+//            in [0.05, 1e6], probabilities that sum to 1 within 1e-9, copies whole numbers up to 2^53. Outside:
+//            std::invalid_argument. Values are immutable and may be shared between threads.
 // Guarantee: lower <= truth <= upper.
 // Evidence:  tests/test_accounting.py, tests/cpp/test_privacy_loss.cpp.
 #pragma once

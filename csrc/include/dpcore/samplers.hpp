@@ -21,6 +21,7 @@
 //            2^-25, and scale * 2^-68 for the integer), the same f, U and bin threshold are extended to 256 bits
 //            and everything is decided in 256-bit fixed point (fixed_point.hpp).
 // Domain:    scale in [kLeastScale, kGreatestScale]; rounded: scale/grid in [2^-10, 2^49], grid a power of two.
+//            Outside: std::invalid_argument. A draw throws RandomnessError where the system gives no randomness.
 // Guarantee: total variation distance from the law below 2^-150 a draw (docs/samplers.md). |result| < 128 * scale
 // + 1,
 //            so an int64 never overflows. Attempts are independent and alike, so neither their number nor the work

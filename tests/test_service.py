@@ -99,6 +99,9 @@ def test_accounting(ledger):
     status, reply = ask(make(ledger), "POST", "/account", json.dumps({"mechanisms": rows, "delta": 1e-6}).encode())
     expected = (accounting.from_laplace(epsilon=0.1) * 20).epsilon(1e-6)
     assert (status, reply["epsilon_lower"], reply["epsilon_upper"]) == (200, expected.lower, expected.upper)
+    rows = [{"mechanism": "gaussian", "sigma": 1.0, "sensitivity": 1.0, "copies": 1}]
+    status, reply = ask(make(ledger), "POST", "/account", json.dumps({"mechanisms": rows, "delta": 0}).encode())
+    assert (status, reply["epsilon_upper"]) == (200, None)  # no epsilon will do, and JSON has no infinity
     for wrong in (
         {"mechanisms": [], "delta": 1e-6},
         {"mechanisms": rows, "delta": 2},

@@ -10,8 +10,8 @@ Run it with ``serve.py`` beside it (standard library only), or with any ASGI ser
 
 Why it is safe to kill at any moment: a release is charged to the ledger file, which refuses to overspend and is on
 the disk when the charge returns; only then is noise drawn, from a stream that no other process shares. A crash in
-between loses budget, never privacy. With ``lease`` > 1 a worker charges for that many releases at once, and the disk
-is not asked at every request; what a crashed worker had not used of its lease stays spent.
+between loses budget, never privacy. With ``lease`` > 1 a worker charges for that many releases at once, and the
+disk is not asked at every request; what a crashed worker had not used of its lease stays spent.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ from dpcore.ledger import Ledger, LedgerError, OverspentError
 from dpcore.mechanisms import DiscreteLaplace
 
 LARGEST_BODY = 65536
-# Questions that are answered in milliseconds whatever their parameters; a service must not compute for minutes.
+# Questions that are answered within a fraction of a second whatever their parameters, Gaussians in microseconds. A
+# service must not compute for minutes.
 MECHANISMS = ("laplace", "gaussian", "randomized_response", "pure")
 MOST_MECHANISMS = 20
 
@@ -115,7 +116,9 @@ class Service:
             bounds = await asyncio.to_thread(lambda: accounting.PrivacyLoss.from_dict(data).epsilon(delta))
         except (TypeError, ValueError) as error:  # the client's own numbers: nothing private in the message
             raise Refusal(400, str(error)) from None
-        return {"delta": delta, "epsilon_lower": bounds.lower, "epsilon_upper": bounds.upper}
+        # JSON has no infinity; null says that no epsilon will do.
+        lower, upper = (end if math.isfinite(end) else None for end in (bounds.lower, bounds.upper))
+        return {"delta": delta, "epsilon_lower": lower, "epsilon_upper": upper}
 
     # ------------------------------------------------------------------ ASGI
 
@@ -138,15 +141,15 @@ class Service:
             status, reply = 503, {"error": "the ledger cannot be used now; nothing was released"}
         except Exception as error:
             # The kind of the error only: its text could quote a value.
-            _log(level="error", kind=type(error).__name__)
+            log(level="error", kind=type(error).__name__)
             status, reply = 500, {"error": "internal error; nothing was released"}
-        payload = json.dumps(reply).encode()
+        payload = json.dumps(reply, allow_nan=False).encode()
         headers = [(b"content-type", b"application/json"), (b"content-length", str(len(payload)).encode())]
         await send({"type": "http.response.start", "status": status, "headers": headers})
         await send({"type": "http.response.body", "body": payload})
         milliseconds = round(1000 * (time.perf_counter() - start), 3)
         path = scope["path"] if status != 404 else None  # what a stranger typed is not logged
-        _log(path=path, status=status, milliseconds=milliseconds, charge=reply.get("charge"))
+        log(path=path, status=status, milliseconds=milliseconds, charge=reply.get("charge"))
 
 
 async def _body(receive: Any) -> dict[str, Any]:
@@ -169,7 +172,7 @@ async def _body(receive: Any) -> dict[str, Any]:
     return parsed
 
 
-def _log(**fields: Any) -> None:
+def log(**fields: Any) -> None:
     """One JSON line. Only public facts are ever passed: no value, no noise, no body."""
     line = {"time": round(time.time(), 3), "worker": os.getpid(), **fields}
     sys.stderr.write(json.dumps(line) + "\n")

@@ -2,8 +2,8 @@
 
     python load.py --requests 20000 --connections 16 --kills 10
 
-Starts ``serve.py`` on a free loopback port with a new ledger, sends requests (1 in 10 asks for accounting, the rest
-for releases), kills workers with SIGKILL while it does, and then checks every answer against the ledger.
+Starts ``serve.py`` on a free loopback port with a new ledger, sends requests (1 in 10 asks for accounting, the
+rest for releases), kills workers with SIGKILL while it does, and then checks every answer against the ledger.
 """
 
 from __future__ import annotations
@@ -80,10 +80,10 @@ def _workers(parent: int) -> list[int]:
 
 
 async def _killer(parent: int, kills: int, tally: Tally, total: int) -> int:
-    """Kill a random worker each time another share of the requests is through."""
+    """Kill a random worker each time another share of the first half of the requests is through."""
     done = 0
     for step in range(1, kills + 1):
-        while tally.left > total - total * step // (kills + 1) and tally.left > 0:
+        while tally.left > total - total * step // (2 * kills + 2) and tally.left > 0:
             await asyncio.sleep(0.002)
         if workers := _workers(parent):
             with contextlib.suppress(ProcessLookupError):
@@ -103,14 +103,23 @@ def _memory(parent: int) -> int:
     return max((int(line.split()[1]) for part in lines for line in part if line.startswith("VmRSS")), default=0)
 
 
-async def _load(port: int, parent: int, requests: int, connections: int, kills: int) -> tuple[Tally, int]:
+async def _early_memory(parent: int, tally: Tally, total: int) -> int:
+    """Memory a while after the last worker was killed, to compare with the end: a leak shows as growth."""
+    while tally.left > total - total * 6 // 10:
+        await asyncio.sleep(0.01)
+    return _memory(parent)
+
+
+async def _load(port: int, parent: int, requests: int, connections: int, kills: int) -> tuple[Tally, int, int]:
     tally = Tally(left=requests)
     release = _request("/release", {"count": "people"})
-    rows = [{"mechanism": "laplace", "epsilon": 0.1, "copies": 20}]
+    rows = [{"mechanism": "gaussian", "sigma": 50.0, "sensitivity": 1.0, "copies": 1000}]
     account = _request("/account", {"mechanisms": rows, "delta": 1e-6})
     clients = [_client(port, tally, release, account) for _ in range(connections)]
-    *_, killed = await asyncio.gather(*clients, _killer(parent, kills, tally, requests))
-    return tally, killed
+    *_, killed, early = await asyncio.gather(
+        *clients, _killer(parent, kills, tally, requests), _early_memory(parent, tally, requests)
+    )
+    return tally, killed, early
 
 
 def run(
@@ -136,7 +145,7 @@ def run(
             assert server.stdout is not None
             port = int(server.stdout.readline().rpartition(":")[2])
             start = time.perf_counter()
-            tally, killed = asyncio.run(_load(port, server.pid, requests, connections, kills))
+            tally, killed, early_memory = asyncio.run(_load(port, server.pid, requests, connections, kills))
             elapsed = time.perf_counter() - start
             memory = _memory(server.pid)
         finally:
@@ -144,18 +153,25 @@ def run(
             server.wait(timeout=30)
             if server.stdout is not None:
                 server.stdout.close()
-    check(tally, Ledger(ledger_file), lease)
+    ledger = Ledger(ledger_file)
+    check(tally, ledger, lease)
+    # What was paid for and never seen: the rest of the leases of killed workers, and answers lost on the way.
+    wasted = sum(charge.details["releases"] for charge in ledger.charges) - len(tally.paid)
+    assert wasted <= (killed + workers) * lease + tally.broken, f"{wasted} releases paid for in vain"
     check_log(log_file.read_text(), tally)
     seconds = sorted(tally.seconds)
     return {
         "requests": requests,
         "released": len(tally.values),
+        "paid_in_vain": wasted,
+        "ledger_entries": len(ledger.charges),
         "statuses": dict(tally.statuses),
         "workers_killed": killed,
         "connections_broken": tally.broken,
         "requests_per_second": len(seconds) / elapsed,
         "p50_ms": 1000 * seconds[len(seconds) // 2],
         "p99_ms": 1000 * seconds[len(seconds) * 99 // 100],
+        "worker_memory_early_mib": early_memory / 1024,
         "worker_memory_mib": memory / 1024,
         "exit_code": server.returncode,
     }
@@ -180,8 +196,10 @@ def check_log(text: str, tally: Tally) -> None:
     public = {"time", "worker", "path", "status", "milliseconds", "charge"}
     # A killed worker may leave half a line.
     lines = [json.loads(line) for line in text.splitlines() if line.startswith("{") and line.endswith("}")]
-    assert all(set(line) == public for line in lines)
-    assert len(lines) >= 0.9 * sum(tally.statuses.values())
+    requests = [line for line in lines if "event" not in line]
+    assert all(set(line) == public for line in requests)
+    assert all(set(line) == {"time", "worker", "event", "ended", "code"} for line in lines if "event" in line)
+    assert len(requests) >= 0.9 * sum(tally.statuses.values())
     assert str(SECRET) not in text
     assert not any(str(value) in text for value in tally.values[:100])
 

@@ -19,7 +19,7 @@ import sys
 import time
 from typing import Any
 
-from app import LARGEST_BODY, Service, load_counts
+from app import LARGEST_BODY, Service, load_counts, log
 
 from dpcore.ledger import Ledger
 
@@ -37,8 +37,13 @@ async def _exchange(app: Service, reader: asyncio.StreamReader, writer: asyncio.
         request, *lines = head.decode("latin-1").split("\r\n")
         method, target, version = request.split(" ")
         headers = dict(line.lower().split(":", 1) for line in lines if line)
-        length = int(headers.get("content-length", "0"))
-        if "transfer-encoding" in headers or not 0 <= length <= LARGEST_BODY:
+        # Two lengths, or a length in a form that the server in front reads differently, splits requests apart.
+        digits = headers.get("content-length", "0").strip()
+        lengths = sum(line.lower().startswith("content-length:") for line in lines)
+        if "transfer-encoding" in headers or lengths > 1 or not digits.isdecimal():
+            return False
+        length = int(digits)
+        if length > LARGEST_BODY:
             return False
         body = await asyncio.wait_for(reader.readexactly(length), SECONDS_IDLE) if length else b""
     except (asyncio.IncompleteReadError, asyncio.LimitOverrunError, asyncio.TimeoutError, ValueError):
@@ -123,10 +128,12 @@ def serve(app: Service, listener: socket.socket, workers: int) -> None:
         while len(running) < workers:
             running.add(_start_worker(app, listener))
         try:
-            ended, _ = os.waitpid(-1, os.WNOHANG)
+            ended, status = os.waitpid(-1, os.WNOHANG)
         except ChildProcessError:
-            ended = 0
-        running.discard(ended)
+            ended, status = 0, 0
+        if ended in running:
+            running.discard(ended)
+            log(event="worker ended", ended=ended, code=os.waitstatus_to_exitcode(status))  # -9: killed
         time.sleep(SECONDS_BETWEEN_RESTARTS)
     for pid in running:
         with contextlib.suppress(ProcessLookupError):

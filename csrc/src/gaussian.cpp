@@ -15,12 +15,17 @@ namespace dpcore {
 
 namespace {
 
-using detail::mills_divided_difference;
-using detail::mills_ratio;
+// Out of line: inlined into the searches below, their inner loops run out of registers and cost half as much
+// again.
+__attribute__((noinline)) long double mills_divided_difference(long double a, long double b, long double width) {
+    return detail::mills_divided_difference(a, b, width);
+}
+__attribute__((noinline)) long double mills_ratio(long double t) { return detail::mills_ratio(t); }
 
 constexpr double kInverseSqrtTwoPi = 0.39894228040143267794;
 constexpr long double kInverseSqrtTwoPiLong = 0.3989422804014326779399461L;
 constexpr double kLogSqrtTwoPi = 0.91893853320467274178;
+constexpr long double kLogSqrtTwoPiLong = 0.9189385332046727417803297L;
 
 // exp(-(x + x_low)) for 0 <= x <= kExpLimit, |x_low| small: relative error 3 u for normal results. Our own,
 // because a call into libm keeps the compiler from vectorising the loop around it.
@@ -66,6 +71,16 @@ inline double exp_minus(double x, double x_low) {
 // mills_table.hpp reaches down to -1/8).
 constexpr double kSeriesWidth = 0.125;
 
+// Where double-double arithmetic carries a = m - h far enough: h <= 2^20, so that its error is below 2^-80 when m
+// and h cancel, and no quotient, product or remainder leaves the range of double. Everything else takes
+// exact_point().
+inline bool ordinary(double sigma, double sensitivity) {
+    constexpr double kSmall = 0x1p-300;
+    constexpr double kLarge = 0x1p300;
+    return (sigma >= kSmall) & (sigma <= kLarge) & (sensitivity >= kSmall) & (sensitivity <= kLarge) &
+           (sensitivity <= 0x1p21 * sigma);
+}
+
 // delta, free of branches so that loops over it vectorise; see the header for the notation. `density` is
 // phi(a) sqrt(2 pi) and `difference` R(a) - R(b), or, if flip, R(-a) + R(b).
 struct Parts {
@@ -80,8 +95,8 @@ struct Parts {
 // kUnitSensitivity leaves out what sensitivity 1 makes exact; the result is the same bit for bit.
 template <bool kUnitSensitivity>
 inline Parts parts(double epsilon, double sigma, double sensitivity) {
-    // sigma/s and s/sigma with their remainders; a remainder that over- or underflowed (arguments beyond 2^+-400,
-    // where a is so large that plain arithmetic decides 0 or 1) is dropped.
+    // sigma/s and s/sigma with their remainders; a remainder that overflowed (epsilon above 2^990, where plain
+    // arithmetic decides) is dropped. Arguments are ordinary(), or the result is only a start for a search.
     const double inverse_sigma = 1.0 / sigma;
     double ratio = sigma;
     double ratio_low = 0.0;
@@ -98,9 +113,10 @@ inline Parts parts(double epsilon, double sigma, double sensitivity) {
     const double h = 0.5 * width;
     const DoubleDouble sum = two_sum(m.hi, -h);
     const double low = sum.lo + (m.lo + epsilon * ratio_low - 0.5 * width_low);
+    const DoubleDouble a = two_sum(sum.hi, std::fabs(low) < 1.0 ? low : 0.0);
     Parts out;
-    out.a = sum.hi;
-    out.a_low = std::fabs(low) < 1.0 ? low : 0.0;
+    out.a = a.hi;
+    out.a_low = a.lo;
     const double b = m.hi + h;
     out.flip = (out.a < 0.0) & (width > kSeriesWidth);
     // u = 1/(t + K), y = 1 - 2 K u; R = u P(y); all parts of the difference are positive.
@@ -124,7 +140,7 @@ inline Parts parts(double epsilon, double sigma, double sensitivity) {
     const double exponent = 0.5 * square.hi;
     const double exponent_low = 0.5 * square.lo + out.a * out.a_low;
     out.exponent = exponent < kExpLimit ? exponent : kExpLimit;
-    out.exponent_low = std::fabs(exponent_low) < 1.0 ? exponent_low : 0.0;
+    out.exponent_low = std::fabs(exponent_low) < 0x1p900 ? exponent_low : 0.0;
     return out;
 }
 
@@ -137,7 +153,29 @@ inline double delta_of(double epsilon, double sigma, double sensitivity) {
 }
 
 // ---- certified evaluation in long double
-// ------------------------------------------------------------------------
+
+constexpr long double kUnit = LDBL_MANT_DIG >= 64 ? 0x1p-64L : LDBL_EPSILON / 2;
+
+// Where delta is evaluated: a = m - h and width = b - a = 2 h.
+struct Point {
+    long double a;
+    long double width;
+};
+
+Point point_at(long double epsilon, long double sigma, long double sensitivity) {
+    const long double width = sensitivity / sigma;
+    return {epsilon * sigma / sensitivity - width / 2, width};
+}
+
+// The same with a not above, and width not below, their exact values: delta falls with a (its derivative at fixed
+// width is -width phi(a) R(b)) and rises with width (phi(a) (1 - b R(b)) > 0), so the delta here is not below the
+// exact one however large the rounding of a is beside a itself. m and h carry 5 roundings at most, their
+// difference and the shift one each: 8 u (m + h) would do.
+Point safe_point(long double epsilon, long double sigma, long double sensitivity) {
+    const Point p = point_at(epsilon, sigma, sensitivity);
+    const long double sum = p.a + p.width;  // m + h
+    return {p.a - 16 * kUnit * sum, p.width * (1 + 16 * kUnit)};
+}
 
 // delta or its complement, whichever is smaller in a sense that keeps digits, with the relative slope of the value
 // in sigma. Derivation of the error bound: docs/gaussian.md.
@@ -145,39 +183,63 @@ struct Extended {
     bool complement;  // value is 1 - delta
     long double value;
     long double slope;  // |d log value / d log sigma|
-    long double error;  // bound on the relative error of value
+    long double error;  // bound on the relative error of value, given the point
 };
 
-constexpr long double kUnit = LDBL_MANT_DIG >= 64 ? 0x1p-64L : LDBL_EPSILON / 2;
-
-Extended extended_delta(long double epsilon, long double sigma, long double sensitivity) {
-    const long double width = sensitivity / sigma;
-    const long double h = width / 2;
-    const long double m = epsilon * sigma / sensitivity;
-    const long double a = m - h;
-    const long double b = m + h;
-    const long double density = std::exp(-a * a / 2) * kInverseSqrtTwoPiLong;
-    Extended out{};
-    if (a >= 0 || width <= static_cast<long double>(kSeriesWidth)) {
-        const long double difference = width * mills_divided_difference(a, b, width);
-        out.value = density * difference;
-        out.slope = width / difference;
-        out.complement = false;
-    } else {
-        const long double sum = mills_ratio(-a) + mills_ratio(b);
-        out.value = density * sum;
-        out.slope = width / sum;
-        out.complement = true;
+Extended extended_delta(const Point& p) {
+    const long double b = p.a + p.width;
+    const long double density = std::exp(-p.a * p.a / 2) * kInverseSqrtTwoPiLong;
+    // (i) The square and exp: 2 a^2 u + 4 u. (ii) The difference of Mills ratios 300 u, or the sum of two of them
+    // 8 u (normal.hpp). (iii) The products and the comparison with delta: 16 u.
+    if (p.a >= 0 || p.width <= static_cast<long double>(kSeriesWidth)) {
+        const long double difference = p.width * mills_divided_difference(p.a, b, p.width);
+        return {false, density * difference, p.width / difference, kUnit * (2 * p.a * p.a + 320)};
     }
-    // (i) width, m and sensitivity carry at most 8 roundings together, each equivalent to a relative change of
-    // sigma
-    //     or, for m, of epsilon, which moves a by no more: factor slope. (ii) The square and exp: a^2 u + 4 u.
-    // (iii) Mills ratios, their difference and the products: 300 u (normal.hpp) + 8 u.
-    out.error = kUnit * (16 * out.slope * (1 + m / (m + h)) + 2 * a * a + 320);
-    return out;
+    const long double sum = mills_ratio(-p.a) + mills_ratio(b);
+    return {true, density * sum, p.width / sum, kUnit * (2 * p.a * p.a + 28)};
 }
 
-bool certified(const Extended& x, double delta) {
+// The point to long double precision for any arguments. With mantissas e, g, s in [1/2, 1) and the exponents
+// apart, a = (2 epsilon sigma^2 - sensitivity^2) / (2 sigma sensitivity) = N / (2 g s) 2^(s_exponent -
+// g_exponent), N = e g^2 2^shift - s^2: the two terms of N are exact sums of four and two doubles, and so is their
+// difference.
+Point exact_point(double epsilon, double sigma, double sensitivity) {
+    int e_exponent = 0;
+    int g_exponent = 0;
+    int s_exponent = 0;
+    const double e = std::frexp(epsilon, &e_exponent);
+    const double g = std::frexp(sigma, &g_exponent);
+    const double s = std::frexp(sensitivity, &s_exponent);
+    const int by = s_exponent - g_exponent;
+    const int shift = e_exponent + 1 - 2 * by;
+    const long double width = std::ldexp(static_cast<long double>(s) / g, by);
+    // One term is below 2^-190 of the other.
+    if (shift > 200) return {std::ldexp(static_cast<long double>(e) * g / s, e_exponent - by), width};
+    if (shift < -200) return {-width / 2, width};
+    const DoubleDouble eg = two_prod(e, g);
+    const DoubleDouble first = two_prod(eg.hi, g);
+    const DoubleDouble second = two_prod(eg.lo, g);
+    const DoubleDouble square = two_prod(s, s);
+    double term[] = {std::ldexp(first.hi, shift),  -square.hi,
+                     std::ldexp(first.lo, shift),  -square.lo,
+                     std::ldexp(second.hi, shift), std::ldexp(second.lo, shift)};
+    constexpr int kTerms = 6;
+    // Each pass of exact additions moves the sum one place further to the front; no bit is lost.
+    for (int pass = 0; pass < kTerms; ++pass) {
+        for (int i = kTerms - 1; i > 0; --i) {
+            const DoubleDouble sum = two_sum(term[i - 1], term[i]);
+            term[i - 1] = sum.hi;
+            term[i] = sum.lo;
+        }
+    }
+    long double numerator = 0;
+    for (int i = kTerms - 1; i >= 0; --i) numerator += term[i];
+    return {std::ldexp(numerator / (2.0L * g * s), by), width};
+}
+
+// True only if the exact delta is at most `delta`.
+bool certified(long double epsilon, long double sigma, long double sensitivity, double delta) {
+    const Extended x = extended_delta(safe_point(epsilon, sigma, sensitivity));
     if (!x.complement) return x.value * (1 + x.error) <= static_cast<long double>(delta);
     return x.value * (1 - x.error) >= 1 - static_cast<long double>(delta);
 }
@@ -194,6 +256,37 @@ double climb(double start, const Holds& holds) {
         if (i >= 4) step *= 2;
     }
     return x;
+}
+
+// delta and its logarithm for arguments that are not ordinary().
+double exact_delta(double epsilon, double sigma, double sensitivity) {
+    const Extended x = extended_delta(exact_point(epsilon, sigma, sensitivity));
+    return static_cast<double>(x.complement ? 1 - x.value : x.value);
+}
+
+double exact_log_delta(double epsilon, double sigma, double sensitivity) {
+    const Point p = exact_point(epsilon, sigma, sensitivity);
+    const Extended x = extended_delta(p);
+    if (x.complement) return static_cast<double>(std::log1p(-x.value));
+    // slope is width / (R(a) - R(b)).
+    return static_cast<double>(-p.a * p.a / 2 + (std::log(p.width / x.slope) - kLogSqrtTwoPiLong));
+}
+
+// Smallest positive double that satisfies `holds`, by bisection of the doubles in their order.
+template <class Holds>
+double smallest(const Holds& holds) {
+    const auto as_double = [](std::uint64_t bits) {
+        double x;
+        std::memcpy(&x, &bits, sizeof x);
+        return x;
+    };
+    std::uint64_t low = 0;
+    std::uint64_t high = std::uint64_t{0x7ff} << 52;  // infinity, which satisfies everything
+    while (high - low > 1) {
+        const std::uint64_t middle = low + (high - low) / 2;
+        (holds(as_double(middle)) ? high : low) = middle;
+    }
+    return as_double(high);
 }
 
 }  // namespace
@@ -218,11 +311,13 @@ void need_target(double epsilon, double delta, double sensitivity, double compos
 
 double gaussian_delta(double epsilon, double sigma, double sensitivity) {
     need_parameters(epsilon, sigma, sensitivity);
+    if (!ordinary(sigma, sensitivity)) return exact_delta(epsilon, sigma, sensitivity);
     return delta_of<false>(epsilon, sigma, sensitivity);
 }
 
 double gaussian_log_delta(double epsilon, double sigma, double sensitivity) {
     need_parameters(epsilon, sigma, sensitivity);
+    if (!ordinary(sigma, sensitivity)) return exact_log_delta(epsilon, sigma, sensitivity);
     const Parts p = parts<false>(epsilon, sigma, sensitivity);
     if (p.flip) {
         if (!(p.exponent < kExpLimit)) return 0.0;
@@ -231,8 +326,7 @@ double gaussian_log_delta(double epsilon, double sigma, double sensitivity) {
     const double square = 0.5 * p.a * p.a;
     if (square == std::numeric_limits<double>::infinity()) return -square;
     // The largest term alone, so that it is rounded once; the low parts join the small ones.
-    const double low = p.exponent < kExpLimit ? p.exponent_low : 0.0;
-    return -square + ((std::log(p.difference) - kLogSqrtTwoPi) - low);
+    return -square + ((std::log(p.difference) - kLogSqrtTwoPi) - p.exponent_low);
 }
 
 // Not under the thread sanitizer: the loader chooses a clone before the sanitizer has started.
@@ -247,11 +341,21 @@ namespace {
 DPCORE_CLONES void fill_unit(const double* __restrict epsilon, const double* __restrict sigma,
                              double* __restrict out, std::size_t count) {
     for (std::size_t i = 0; i < count; ++i) out[i] = delta_of<true>(epsilon[i], sigma[i], 1.0);
+    bool all = true;
+    for (std::size_t i = 0; i < count; ++i) all &= ordinary(sigma[i], 1.0);
+    if (all) return;
+    for (std::size_t i = 0; i < count; ++i)
+        if (!ordinary(sigma[i], 1.0)) out[i] = exact_delta(epsilon[i], sigma[i], 1.0);
 }
 
 DPCORE_CLONES void fill_any(const double* __restrict epsilon, const double* __restrict sigma,
                             const double* __restrict sensitivity, double* __restrict out, std::size_t count) {
     for (std::size_t i = 0; i < count; ++i) out[i] = delta_of<false>(epsilon[i], sigma[i], sensitivity[i]);
+    bool all = true;
+    for (std::size_t i = 0; i < count; ++i) all &= ordinary(sigma[i], sensitivity[i]);
+    if (all) return;
+    for (std::size_t i = 0; i < count; ++i)
+        if (!ordinary(sigma[i], sensitivity[i])) out[i] = exact_delta(epsilon[i], sigma[i], sensitivity[i]);
 }
 
 }  // namespace
@@ -304,33 +408,64 @@ Side side(const Extended& e, bool complement) {
     return {1 - e.value, e.slope * e.value / (1 - e.value)};
 }
 
-// Start for climb(): an ulp below the estimate, not below the smallest normal number.
-double below(long double estimate) {
-    return std::fmax(std::nextafter(static_cast<double>(estimate), 0.0), DBL_MIN);
+// Start for climb(): the first double above the estimate, not below the smallest normal number. The margin is more
+// than the estimate's error and the certificate's slack usually are, so that the first check holds; where it is
+// too much, which is once in 128 times, the answer is one ulp above the smallest possible.
+double above(long double estimate) {
+    const long double goal = estimate * (1 + 0x1p-60L);
+    double x = static_cast<double>(goal);
+    if (static_cast<long double>(x) < goal) x = std::nextafter(x, std::numeric_limits<double>::infinity());
+    return std::fmax(x, DBL_MIN);
 }
 
 }  // namespace
 
 bool gaussian_delta_certified(double epsilon, double sigma, double sensitivity, double compositions,
                               double delta) {
-    return certified(extended_delta(epsilon, sigma, total_sensitivity(sensitivity, compositions)), delta);
+    return certified(epsilon, sigma, total_sensitivity(sensitivity, compositions), delta);
 }
+
+namespace {
+
+// A rough z with Phi(-z) = delta, good to 5e-4 (Hastings 1955, sheet 67; Abramowitz and Stegun 26.2.23): a start.
+double rough_quantile(double delta) {
+    const double t = std::sqrt(-2.0 * std::log(delta > 0.5 ? 1.0 - delta : delta));
+    const double z =
+        t - (2.515517 + t * (0.802853 + t * 0.010328)) / (1.0 + t * (1.432788 + t * (0.189269 + t * 0.001308)));
+    return delta > 0.5 ? -z : z;
+}
+
+// log(x / target), to long double precision relative to the result where x is close to target.
+long double log_ratio(long double x, long double target) {
+    const long double r = (x - target) / target;
+    // The first neglected term is r^4 / 4 < 2^-68 of r.
+    if (std::fabs(r) < 0x1p-22L) return r * (1 - r * (0.5L - r / 3));
+    return std::log(x) - std::log(target);
+}
+
+// exp(x); the first neglected term for small x is x^3 / 6 < 2^-68.
+long double exp_of(long double x) { return std::fabs(x) < 0x1p-22L ? 1 + (x + x * x / 2) : std::exp(x); }
+
+}  // namespace
 
 double gaussian_sigma(double epsilon, double delta, double sensitivity, double compositions) {
     need_target(epsilon, delta, sensitivity, compositions);
-    // Newton in log x, x = sigma / (s sqrt(k)), on log delta or log(1 - delta), from the probabilistic sigma, an
-    // upper bound; in double until the step is small, then in long double. Steps are kept within a factor e; each
-    // function is monotone, so the loop ends at the root.
+    // Newton in log x, x = sigma / (s sqrt(k)), on log delta or log(1 - delta); in double until the step is small,
+    // then in long double. Steps are kept within a factor e; each function is monotone, so the loop ends at the
+    // root. The start is the smaller of two upper bounds (but for the rough quantile): the probabilistic sigma,
+    // close where epsilon is not small, and the sigma of epsilon = 0, below 1/(sqrt(2 pi) delta).
     const long double s = total_sensitivity(sensitivity, compositions);
     const bool complement = delta > 0.5;
-    const long double target = std::log(complement ? 1 - static_cast<long double>(delta) : delta);
-    long double x = scale_at(normal_quantile_tail(delta), epsilon);
-    if (!complement) {
+    const long double target = complement ? 1 - static_cast<long double>(delta) : delta;
+    long double x =
+        std::fmin(scale_at<long double>(rough_quantile(delta), epsilon), kInverseSqrtTwoPiLong / delta);
+    if (!complement && x < 1e300L) {
         double rough = static_cast<double>(x);
+        const double log_target = std::log(delta);
         for (int i = 0; i < 60; ++i) {
             const Parts p = parts<true>(epsilon, rough, 1.0);
             if (p.flip || !(p.exponent < kExpLimit)) break;
-            const double gap = std::log(p.difference) - p.exponent - kLogSqrtTwoPi - static_cast<double>(target);
+            const double gap = std::log(p.difference) - p.exponent - kLogSqrtTwoPi - log_target;
             const double step =
                 std::fmax(-1.0, std::fmin(1.0, gap * p.difference * rough));  // slope 1/(x difference)
             rough *= 1.0 + step + 0.5 * step * step;  // exp(step) to second order keeps the convergence quadratic
@@ -338,35 +473,49 @@ double gaussian_sigma(double epsilon, double delta, double sensitivity, double c
         }
         x = rough;
     }
-    for (int i = 0; i < 200; ++i) {
-        const Side at = side(extended_delta(epsilon, x, 1.0L), complement);
-        const long double newton = (std::log(at.value) - target) / (complement ? -at.slope : at.slope);
+    const auto holds = [&](double sigma) { return certified(epsilon, sigma, s, delta); };
+    for (int i = 0; i < 60; ++i) {
+        const Point p = point_at(epsilon, x, 1.0L);
+        const Side at = side(extended_delta(p), complement);
+        const long double newton = log_ratio(at.value, target) / (complement ? -at.slope : at.slope);
         const long double step = std::fmax(-1.0L, std::fmin(1.0L, newton));
-        x *= std::exp(step);
-        if (!(std::fabs(step) >= 1e-10L)) break;  // quadratic convergence: what is left is below rounding
+        x *= exp_of(step);
+        // Convergence is quadratic once a moves by less than 1, that is x by less than 1/width of itself: what is
+        // left after this step is below rounding.
+        if (std::fabs(step) * (1 + p.width) < 1e-10L) return climb(above(x * s), holds);
     }
-    return climb(below(x * s), [&](double sigma) { return certified(extended_delta(epsilon, sigma, s), delta); });
+    // Beyond epsilon = 1e18 or so delta falls from 1 to 0 within a few roundings of x and Newton's method is lost.
+    return smallest(holds);
 }
 
 double gaussian_sigma_probabilistic(double epsilon, double delta, double sensitivity, double compositions) {
     need_target(epsilon, delta, sensitivity, compositions);
     const long double s = total_sensitivity(sensitivity, compositions);
-    long double z = normal_quantile_tail(delta);
-    // The quantile is good to double precision; one Newton step on log Phi(-z) makes it good to long double.
-    const long double tail_at_z = std::exp(-z * z / 2) * kInverseSqrtTwoPiLong * mills(z);
-    z += (tail_at_z - delta) / (std::exp(-z * z / 2) * kInverseSqrtTwoPiLong);
-    const long double x = scale_at<long double>(z, epsilon);
+    // The quantile is good to double precision; a Newton step on the smaller tail, or around delta = 1/2 on the
+    // part between the median and z, makes it good to long double.
+    const bool complement = delta > 0.5;
+    const long double target = complement ? 1 - static_cast<long double>(delta) : delta;
+    const long double middle = 0.5L - delta;  // exact where it is used
+    constexpr long double kSqrtHalf = 0.7071067811865475244008444L;
+    constexpr long double kMiddle = 0.5L;
+    long double z = std::fabs(normal_quantile_tail(delta));
+    const long double density = std::exp(-z * z / 2) * kInverseSqrtTwoPiLong;
+    z += z < kMiddle ? (std::fabs(middle) - std::erf(z * kSqrtHalf) / 2) / density
+                     : mills_ratio(z) - target / density;
+    const long double x = scale_at<long double>(complement ? -z : z, epsilon);
     const auto holds = [&](double sigma) {
-        // Phi(-a) <= delta, with the error terms of extended_delta and 12 u for the Mills ratio and products.
-        const long double m = epsilon * static_cast<long double>(sigma) / s;
-        const long double h = s / (2 * static_cast<long double>(sigma));
-        const long double a = m - h;
-        const long double ratio = mills_ratio(std::fabs(a));
-        const long double error = kUnit * (16 * (m + h) / ratio + 2 * a * a + 24);
-        const long double tail = std::exp(-a * a / 2) * kInverseSqrtTwoPiLong * ratio;
+        // Phi(-a) <= delta at an a not above the exact one; 6 u for the Mills ratio, 22 u for the rest. erf: 2 ulp
+        // of libm and three roundings.
+        const long double a = safe_point(epsilon, sigma, s).a;
+        if (std::fabs(a) < kMiddle) {
+            const long double part = std::erf(a * kSqrtHalf) / 2;
+            return part - 16 * kUnit * std::fabs(part) >= middle;
+        }
+        const long double error = kUnit * (2 * a * a + 28);
+        const long double tail = std::exp(-a * a / 2) * kInverseSqrtTwoPiLong * mills_ratio(std::fabs(a));
         return a >= 0 ? tail * (1 + error) <= delta : tail * (1 - error) >= 1 - static_cast<long double>(delta);
     };
-    return climb(below(x * s), holds);
+    return climb(above(x * s), holds);
 }
 
 double gaussian_sigma_classical(double epsilon, double delta, double sensitivity, double compositions) {
@@ -374,7 +523,7 @@ double gaussian_sigma_classical(double epsilon, double delta, double sensitivity
     const long double s = total_sensitivity(sensitivity, compositions);
     const long double exact = s * std::sqrt(2 * std::log(1.25L / delta)) / epsilon;
     // Six roundings of long double at most; the sum of them, upward, then to double upward.
-    return climb(below(exact), [&](double sigma) { return sigma >= exact * (1 + 8 * kUnit); });
+    return climb(above(exact), [&](double sigma) { return sigma >= exact * (1 + 8 * kUnit); });
 }
 
 double gaussian_epsilon(double sigma, double delta, double sensitivity) {
@@ -382,31 +531,30 @@ double gaussian_epsilon(double sigma, double delta, double sensitivity) {
     need_open_probability(delta, "delta");
     need_positive(sensitivity, "sensitivity");
     const long double s = sensitivity;
-    const auto holds = [&](double epsilon) { return certified(extended_delta(epsilon, sigma, s), delta); };
+    const auto holds = [&](double epsilon) { return certified(epsilon, sigma, s, delta); };
     if (holds(0.0)) return 0.0;
     // log delta is concave in epsilon with slope -R(b)/(R(a) - R(b)); bracketed Newton. At z = a of the
     // probabilistic bound, delta is satisfied: the upper end.
-    const double x = static_cast<double>(sigma / s);
-    double low = 0.0;
-    double high = std::fmax((normal_quantile_tail(delta) + 0.5 / x) / x, 0.0);
-    const long double target = std::log(static_cast<long double>(delta));
-    double epsilon = high;
+    const long double x = sigma / s;
+    long double low = 0.0L;
+    long double high = std::fmax((normal_quantile_tail(delta) + 0.5L / x) / x, 0.0L);
+    const bool complement = delta > 0.5;
+    const long double target = complement ? 1 - static_cast<long double>(delta) : delta;
+    long double epsilon = high;
     for (int i = 0; i < 200 && high > low; ++i) {
-        const Extended e = extended_delta(epsilon, sigma, s);
-        const Side at = side(e, false);
-        const double gap = static_cast<double>(std::log(at.value) - target);
+        const Point p = point_at(epsilon, sigma, s);
+        const Side at = side(extended_delta(p), complement);
+        const long double gap = complement ? -log_ratio(at.value, target) : log_ratio(at.value, target);
         (gap > 0 ? low : high) = epsilon;
-        const long double m = static_cast<long double>(epsilon) * x;
-        const long double a = m - 0.5L / x;
-        const long double density = std::exp(-a * a / 2) * kInverseSqrtTwoPiLong;
-        const double slope = static_cast<double>(density * mills_ratio(m + 0.5L / x) / at.value);
-        double next = epsilon + gap / slope;
-        if (!(next > low && next < high)) next = 0.5 * (low + high);
-        const double step = std::fabs(next - epsilon);
+        const long double density = std::exp(-p.a * p.a / 2) * kInverseSqrtTwoPiLong;
+        const long double slope = density * mills_ratio(p.a + p.width) / at.value;
+        long double next = epsilon + gap / slope;
+        if (!(next > low && next < high)) next = (low + high) / 2;
+        const long double step = std::fabs(next - epsilon);
         epsilon = next;
-        if (!(step > 1e-15 * epsilon)) break;
+        if (!(step > 4 * kUnit * epsilon)) break;
     }
-    return climb(below(epsilon), holds);
+    return climb(above(epsilon), holds);
 }
 
 }  // namespace dpcore

@@ -1,7 +1,8 @@
-"""Writes gaussian.json: delta of the Gaussian mechanism from its definition, at 80 digits (mpmath).
+"""Writes gaussian.json: delta of the Gaussian mechanism from its definition, at 900 digits (mpmath).
 
 delta = Phi(s/(2 sigma) - epsilon sigma/s) - exp(epsilon) Phi(-s/(2 sigma) - epsilon sigma/s); inputs are the exact
-values of the doubles written. Points on a grid, on both sides of the code's thresholds, and at random.
+values of the doubles written. Points on a grid, on both sides of the code's thresholds, at random, and at the ends
+of the range of double.
 
     python tests/data/make_gaussian.py > tests/data/gaussian.json
 """
@@ -11,7 +12,7 @@ import random
 
 import mpmath as mp
 
-mp.mp.dps = 400  # exp(epsilon) Phi(..) cancels against Phi(..) by up to 300 digits
+mp.mp.dps = 900  # exp(epsilon) Phi(..) cancels against Phi(..), and m against h, by up to 300 digits each
 
 
 def exact(epsilon: float, sigma: float, sensitivity: float) -> mp.mpf:
@@ -37,6 +38,19 @@ def points() -> list[tuple[float, float, float]]:
         a = draw.uniform(-6, 37)  # delta from almost 1 down to 1e-300
         x = (a + (a * a + 2 * epsilon) ** 0.5) / (2 * epsilon)
         out.append((epsilon, x * sensitivity, sensitivity))
+    # sensitivity/sigma on both sides of 2^21, sigma of 2^+-300, and far beyond either.
+    out += [(e, s / 2**21, s) for e in (2.0**41, 2.0**41 * 1.0001) for s in (0.999, 1.0, 1.001)]
+    out += [(1.0, 2.0**p * f, 2.0**p) for p in (-1000, -301, -299, 299, 301, 1000) for f in (0.5, 1.0, 7.0)]
+    for epsilon in (1e-300, 1e-100, 1e-20, 1e9, 1e12, 1e20, 1e30, 1e33, 1e60, 1e150, 1e300):
+        for a in (-3.0, 0.0, 2.5, 37.0):
+            x = (
+                1 / ((a * a + 2 * epsilon) ** 0.5 - a)
+                if a <= 0
+                else (a + (a * a + 2 * epsilon) ** 0.5) / (2 * epsilon)
+            )
+            for sensitivity in (1.0, 3e-150, 3e150):
+                if 1e-307 < x * sensitivity < 1e307:
+                    out.append((epsilon, x * sensitivity, sensitivity))
     return out
 
 

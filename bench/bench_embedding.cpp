@@ -1,11 +1,14 @@
-// What one release and one bulk call cost inside a C++ or C program; run by bench_embedding.py.
+// What one release and one bulk call cost inside a C++ or C program; built and run against the installed package
+// by bench_embedding.py, or built with the core by -DDPCORE_BUILD_BENCHMARKS=ON.
 #include <dpcore/c_api.h>
+#include <dpcore/build_info.hpp>
 #include <dpcore/samplers.hpp>
 
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
+#include <cstring>
 #include <vector>
 
 namespace {
@@ -28,6 +31,11 @@ double best(int samples, int repeats, F call) {
 }  // namespace
 
 int main() {
+    const dpcore::BuildInfo info = dpcore::build_info();
+    if (std::strcmp(info.build_type, "Release") != 0 || info.sanitize[0] != '\0') {
+        std::fprintf(stderr, "refusing to time a %s build %s\n", info.build_type, info.sanitize);
+        return 1;
+    }
     const dpcore::DiscreteLaplace laplace(10.0);
     const dpcore::DiscreteGaussian gaussian(10.0);
     const dpcore::GridLaplace real(10.0);

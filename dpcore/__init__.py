@@ -29,11 +29,17 @@ __all__ = ["SecureBitGenerator", "__version__", "build_info", "get_include", "ge
 def build_info() -> dict[str, Any]:
     """Version, compiler and flags of the native core.
 
+    ``sound_arithmetic`` is tried at each call: False if the core was compiled so that operations are reordered or
+    fused, or if something in this process changed the rounding or flushes subnormal numbers to 0 (as loading a
+    library linked with ``-ffast-math`` does). No guarantee of dpcore holds then.
+
     Examples
     --------
     >>> import dpcore
     >>> dpcore.build_info()["build_type"]
     'Release'
+    >>> dpcore.build_info()["sound_arithmetic"]
+    True
     """
     from dpcore import _core
 

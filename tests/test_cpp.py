@@ -19,7 +19,8 @@ def run(*command: str) -> str:
 def test_core_builds_without_python_and_its_tests_pass(tmp_path: pathlib.Path) -> None:
     generator = ["-G", "Ninja"] if shutil.which("ninja") else []
     build = str(tmp_path / "build")
-    run("cmake", "-S", str(ROOT), "-B", build, *generator, "-DDPCORE_BUILD_TESTS=ON", "-DDPCORE_WERROR=ON")
+    options = [f"-DDPCORE_{name}=ON" for name in ("BUILD_TESTS", "BUILD_BENCHMARKS", "WERROR")]
+    run("cmake", "-S", str(ROOT), "-B", build, *generator, *options)
     run("cmake", "--build", build, "--parallel", "2")
     out = run("ctest", "--test-dir", build, "--output-on-failure")
     assert "100% tests passed" in out

@@ -7,6 +7,7 @@ import importlib.metadata
 import math
 import pathlib
 import pkgutil
+import platform
 import subprocess
 import sys
 
@@ -41,6 +42,37 @@ def test_build_is_sound_for_numerics():
     # Importing the extension must not switch denormals off in the process, as a fast-math link would.
     assert np.float64(5e-324) / 1 != 0
     assert math.ldexp(1.0, -1074) > 0
+    assert info["sound_arithmetic"] is True
+
+
+SPOIL = """
+#include <xmmintrin.h>
+void spoil(unsigned bits) { _mm_setcsr(_mm_getcsr() | bits); }
+"""
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="the control register is that of x86")
+def test_build_info_sees_what_another_library_did_to_the_processor(tmp_path):
+    (tmp_path / "spoil.c").write_text(SPOIL)
+    library = tmp_path / "spoil.so"
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", library, tmp_path / "spoil.c"], check=True)
+    for name, bits in (("flush to zero", 0x8000), ("denormals are zero", 0x40), ("round up", 0x4000)):
+        info = "dpcore.build_info()['sound_arithmetic']"
+        code = f"import ctypes, dpcore; before = {info}; "
+        code += f"ctypes.CDLL({str(library)!r}).spoil({bits}); print(before, {info})"
+        done = subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=tmp_path
+        )
+        assert done.stdout.split() == ["True", "False"], name
+
+
+@pytest.mark.parametrize("flag", ["-ffast-math", "-O2 -Ofast", "-fassociative-math -g", "-march=native"])
+def test_unsound_flags_are_refused(tmp_path, flag):
+    for option in ("CMAKE_CXX_FLAGS", "CMAKE_MODULE_LINKER_FLAGS"):
+        command = ["cmake", "-S", str(ROOT), "-B", str(tmp_path / option), f"-D{option}={flag}"]
+        done = subprocess.run(command, capture_output=True, text=True)
+        assert done.returncode != 0
+        assert "error bounds do not hold" in " ".join(done.stderr.split())
 
 
 @pytest.mark.parametrize("name", modules())

@@ -10,6 +10,7 @@ struct BuildInfo {
     const char* flags;          // compiler flags beyond the project's own
     const char* sanitize;       // sanitizers, empty for none
     bool long_double_is_wider;  // long double carries at least 64 significand bits
+    bool sound_arithmetic;  // in this process, now: each operation rounds once, to nearest, subnormals included
 };
 
 BuildInfo build_info() noexcept;

@@ -12,7 +12,7 @@ namespace {
 
 // Tails cost up to milliseconds each, so chunks are small.
 template <class F>
-void register_pointwise(py::module_& module, const char* name, std::size_t chunk, F f) {
+void register_binomial_pointwise(py::module_& module, const char* name, std::size_t chunk, F f) {
     module.def(name, [f](double k, double trials, double p) {
         return interruptible([&](dpcore::StopCheck stop) { return f(k, trials, p, stop); });
     });
@@ -25,15 +25,18 @@ void register_pointwise(py::module_& module, const char* name, std::size_t chunk
 }  // namespace
 
 void register_binomial(py::module_& module) {
-    register_pointwise(module, "binomial_log_pmf", 256, [](double k, double trials, double p, dpcore::StopCheck) {
-        return static_cast<double>(dpcore::binomial_log_pmf(whole(trials), p, whole(k)));
-    });
-    register_pointwise(module, "binomial_cdf", 4, [](double k, double trials, double p, dpcore::StopCheck stop) {
-        return dpcore::binomial_cdf(whole(trials), p, whole(k), stop);
-    });
-    register_pointwise(module, "binomial_sf", 4, [](double k, double trials, double p, dpcore::StopCheck stop) {
-        return dpcore::binomial_sf(whole(trials), p, whole(k), stop);
-    });
+    register_binomial_pointwise(
+        module, "binomial_log_pmf", 256, [](double k, double trials, double p, dpcore::StopCheck) {
+            return static_cast<double>(dpcore::binomial_log_pmf(whole(trials), p, whole(k)));
+        });
+    register_binomial_pointwise(module, "binomial_cdf", 4,
+                                [](double k, double trials, double p, dpcore::StopCheck stop) {
+                                    return dpcore::binomial_cdf(whole(trials), p, whole(k), stop);
+                                });
+    register_binomial_pointwise(module, "binomial_sf", 4,
+                                [](double k, double trials, double p, dpcore::StopCheck stop) {
+                                    return dpcore::binomial_sf(whole(trials), p, whole(k), stop);
+                                });
     module.def("binomial_window",
                [](std::int64_t trials, double p, std::int64_t low, std::int64_t high, double depth) {
                    return as_tuple(interruptible([&](dpcore::StopCheck stop) {

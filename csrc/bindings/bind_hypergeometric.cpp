@@ -13,7 +13,7 @@ using dpcore_bindings::whole;
 namespace {
 
 template <class F>
-void register_pointwise(py::module_& module, const char* name, std::size_t chunk, F f) {
+void register_hypergeometric_pointwise(py::module_& module, const char* name, std::size_t chunk, F f) {
     module.def(name, [f](double k, double n, double marked, double drawn) {
         return interruptible([&](StopCheck stop) {
             return f(Hypergeometric{whole(n), whole(marked), whole(drawn)}, whole(k), stop);
@@ -30,18 +30,18 @@ void register_pointwise(py::module_& module, const char* name, std::size_t chunk
 }  // namespace
 
 void register_hypergeometric(py::module_& module) {
-    register_pointwise(module, "hypergeometric_log_pmf", 256,
-                       [](const Hypergeometric& law, std::int64_t k, StopCheck) {
-                           return static_cast<double>(dpcore::hypergeometric_log_pmf(law, k));
-                       });
-    register_pointwise(module, "hypergeometric_cdf", 4,
-                       [](const Hypergeometric& law, std::int64_t k, StopCheck stop) {
-                           return dpcore::hypergeometric_cdf(law, k, stop);
-                       });
-    register_pointwise(module, "hypergeometric_sf", 4,
-                       [](const Hypergeometric& law, std::int64_t k, StopCheck stop) {
-                           return dpcore::hypergeometric_sf(law, k, stop);
-                       });
+    register_hypergeometric_pointwise(module, "hypergeometric_log_pmf", 256,
+                                      [](const Hypergeometric& law, std::int64_t k, StopCheck) {
+                                          return static_cast<double>(dpcore::hypergeometric_log_pmf(law, k));
+                                      });
+    register_hypergeometric_pointwise(module, "hypergeometric_cdf", 4,
+                                      [](const Hypergeometric& law, std::int64_t k, StopCheck stop) {
+                                          return dpcore::hypergeometric_cdf(law, k, stop);
+                                      });
+    register_hypergeometric_pointwise(module, "hypergeometric_sf", 4,
+                                      [](const Hypergeometric& law, std::int64_t k, StopCheck stop) {
+                                          return dpcore::hypergeometric_sf(law, k, stop);
+                                      });
     module.def("hypergeometric_window", [](std::int64_t n, std::int64_t marked, std::int64_t drawn,
                                            std::int64_t low, std::int64_t high, double depth) {
         return as_tuple(interruptible([&](StopCheck stop) {

@@ -92,8 +92,8 @@ Doubles fill_chunked(std::size_t chunk, Kernel kernel, const Doubles& first, con
     double* result = out.mutable_data();
     const auto count = static_cast<std::size_t>(out.size());
     interruptible([&](dpcore::StopCheck stop) {
-        dpcore::parallel_chunks(count, chunk, stop, [&](std::size_t first, std::size_t last) {
-            detail::call_fill(kernel, in, step, first, result, last - first, std::make_index_sequence<N>());
+        dpcore::parallel_chunks(count, chunk, stop, [&](std::size_t begin, std::size_t end) {
+            detail::call_fill(kernel, in, step, begin, result, end - begin, std::make_index_sequence<N>());
         });
     });
     return out;

@@ -184,9 +184,7 @@ class Ledger:
 
     def __init__(self, path: str | os.PathLike[str], *, timeout: float = 10.0) -> None:
         self._path = os.fspath(path)
-        if not isinstance(timeout, (int, float)) or not 0 <= timeout < math.inf:
-            raise ValueError(f"timeout must be a finite number of seconds >= 0, got {timeout!r}")
-        self._timeout = float(timeout)
+        self._timeout = _seconds(timeout)
         self._known: _State | None = None
         with self._locked(write=False) as (_, state):
             self._header = state.header
@@ -237,6 +235,7 @@ class Ledger:
         }
         if not header["delta"] < 1:
             raise ValueError(f"delta must be a number in [0, 1), got {delta!r}")
+        _seconds(timeout)  # before there is a file
         target = os.fspath(path)
         draft = f"{target}.{os.getpid()}.{os.urandom(4).hex()}.new"
         try:
@@ -632,6 +631,12 @@ def _finite(name: str, value: Any, *, zero: bool = True) -> float:
     from dpcore._validation import non_negative, positive, scalar
 
     return scalar(name, (non_negative if zero else positive)(name, value))
+
+
+def _seconds(timeout: Any) -> float:
+    if not isinstance(timeout, (int, float)) or not 0 <= timeout < math.inf:
+        raise ValueError(f"timeout must be a finite number of seconds >= 0, got {timeout!r}")
+    return float(timeout)
 
 
 def _text(name: str, value: Any) -> str:

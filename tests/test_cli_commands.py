@@ -1,11 +1,14 @@
 """account, calibrate, risk, reproduce, completion: answers of the library, files, and wrong input."""
 
+import errno
 import json
 import math
 import os
 import shutil
+import signal
 import subprocess
 import sys
+import time
 
 import pytest
 
@@ -246,11 +249,12 @@ def test_the_lecture_is_reproduced(capsys, tmp_path):
     assert sorted(os.path.basename(file) for file in found["files"]) == names
     assert sum(name.endswith(".png") for name in names) == sum(name.endswith(".svg") for name in names) == 5
     assert sum(name.endswith(".csv") for name in names) == 5
+    assert all(name.startswith("lecture") for name in names)  # sources share a folder
     page = (out / "lecture.md").read_text()
     assert "Var Lap(b) = 2 b²" in page
     for figure in (name for name in names if name.endswith(".png")):
         assert figure in page
-    risk = [line.split(",") for line in (out / "lecture_risk.csv").read_text().splitlines()[1:]]
+    risk = [line.split(",") for line in (out / "lecture-risk.csv").read_text().splitlines()[1:]]
     for _, scale, exact, printed, simulated in risk:
         assert float(exact) == 2 * float(printed) == 2 * float(scale) ** 2
         # 20000 draws: the mean of squares has a relative deviation of sqrt(5/20000), and the seed is fixed.
@@ -277,6 +281,55 @@ def test_an_interrupted_or_failing_reproduction_leaves_nothing(capsys, tmp_path,
     (tmp_path / "kept.txt").write_text("mine")
     assert run(capsys, "reproduce", "lecture", "--out", tmp_path)[0] == 130
     assert os.listdir(tmp_path) == ["kept.txt"]
+
+
+def test_a_terminated_reproduction_leaves_nothing(tmp_path):
+    """SIGTERM and Ctrl-C, to the real program, at several moments of its work."""
+    for wish in (signal.SIGTERM, signal.SIGINT):
+        for wait in (0.5, 1.5):
+            command = [sys.executable, "-m", "dpcore", "reproduce", "partial-knowledge", "--out", "new"]
+            worker = subprocess.Popen(
+                command,
+                cwd=tmp_path,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+                start_new_session=True,
+            )
+            end = time.monotonic() + 60
+            while not list(tmp_path.glob("new/.partial-knowledge-*")) and time.monotonic() < end:
+                time.sleep(0.02)
+            time.sleep(wait)
+            worker.send_signal(wish)
+            out, err = worker.communicate(timeout=60)
+            assert (worker.returncode, out, err) == (130, "", "dpcore: interrupted\n")
+            assert os.listdir(tmp_path) == []
+
+
+def test_a_full_disk_leaves_no_half_of_a_file(capsys, tmp_path, monkeypatch):
+    """The old report and plot stay whole when the new one cannot be written."""
+    report, plot = tmp_path / "decision.html", tmp_path / "curve.png"
+    report.write_text("old")
+    plot.write_text("old")
+
+    def full(*_):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "replace", full)
+    given = ("--records", 100, "--cost", 550000, "--budget", 80000, "--allowed-error", 2)
+    for wrong in (("risk", *given, "--report", report), ("account", "gaussian:sigma=5", "--plot", plot)):
+        code, out, err = run(capsys, *wrong)
+        assert (code, out, len(err.splitlines())) == (2, "", 1)
+        assert str(wrong[-1]) in err
+        assert "No space left" in err
+    assert sorted(os.listdir(tmp_path)) == ["curve.png", "decision.html"]
+    assert report.read_text() == plot.read_text() == "old"
+
+
+def test_names_cannot_steer_the_terminal(capsys, tmp_path):
+    code, _, err = run(capsys, "account", "\x1b[31mred\x07")
+    assert code == 2
+    assert err.rstrip("\n").isprintable()
 
 
 def test_reproduce_bad_input(capsys, tmp_path):
@@ -311,6 +364,47 @@ def test_bash_completes(capsys):
     assert _complete(script, "dpcore", "calibrate", "gau") == ["gaussian"]
     assert _complete(script, "dpcore", "calibrate", "gaussian", "--eps") == ["--epsilon"]
     assert _complete(script, "dpcore", "release", "x.csv", "--epsilon", "1", "--led") == ["--ledger"]
+    assert _complete(script, "dpcore", "account", "x.toml", "--engine", "") == ["auto", "buckets", "spectral"]
+    assert _complete(script, "dpcore", "reproduce", "lec") == ["lecture"]
+
+
+@pytest.mark.skipif(shutil.which("fish") is None, reason="fish is not installed")
+def test_fish_completes(capsys, tmp_path):
+    script = tmp_path / "dpcore.fish"
+    script.write_text(run(capsys, "completion", "fish")[1])
+
+    def offers(typed):
+        program = f"source {script}; complete -C '{typed}'"
+        done = subprocess.run(["fish", "-c", program], capture_output=True, text=True, check=True)
+        return [line.split("\t")[0] for line in done.stdout.splitlines()]
+
+    assert offers("dpcore cal") == ["calibrate"]
+    assert offers("dpcore calibrate gau") == ["gaussian"]
+    assert offers("dpcore calibrate gaussian --eps") == ["--epsilon"]
+    assert offers("dpcore account x.toml --engine ") == ["auto", "buckets", "spectral"]
+    assert offers("dpcore reproduce lec") == ["lecture"]
+
+
+@pytest.mark.skipif(shutil.which("zsh") is None, reason="zsh is not installed")
+def test_zsh_completes(capsys, tmp_path):
+    script = tmp_path / "_dpcore"
+    script.write_text(run(capsys, "completion", "zsh")[1])
+
+    def offers(*typed):
+        # zsh completes in its line editor only: what the function would hand to it is printed instead.
+        program = f"""autoload -Uz compinit; compinit -u -D; source {script}
+            [[ $_comps[dpcore] == _dpcore ]] || exit 1
+            _describe() {{ print -rl -- $words_ }}; _files() {{ : }}
+            words=(dpcore {" ".join(f"'{word}'" for word in typed)}); CURRENT=$#words; _dpcore"""
+        done = subprocess.run(["zsh", "-f", "-c", program], capture_output=True, text=True, check=True)
+        return {line.replace("\\:", "\0").split(":")[0].replace("\0", ":") for line in done.stdout.splitlines()}
+
+    assert set(COMMANDS) <= offers("")
+    assert {"gaussian", "count", "programme"} <= offers("calibrate", "")
+    assert "--epsilon" in offers("calibrate", "gaussian", "--eps")
+    assert offers("account", "x.toml", "--engine", "") == {"auto", "buckets", "spectral"}
+    assert {"lecture", "all"} <= offers("reproduce", "")
+    assert "example:hospital" in offers("release", "")
 
 
 @pytest.mark.parametrize("shell", ["zsh", "fish"])

@@ -485,5 +485,6 @@ def test_evaluation(tmp_path):
         "figure-5-3",
         "figure-5-4",
     ):
-        assert f"{figure}.png" in names
-    assert "evaluation.csv" in names
+        assert f"partial-knowledge-{figure}.png" in names
+    assert "partial-knowledge-evaluation.csv" in names
+    assert all(name.startswith("partial-knowledge") for name in names)

@@ -17,27 +17,27 @@ def read(path):
 
 def test_risk_budget(tmp_path):
     files = risk_budget.run(tmp_path)
-    assert all(path.exists() for path in files)
+    assert all(path.exists() and path.name.startswith("risk-budget") for path in files)
     assert {path.suffix for path in files} == {".png", ".svg", ".csv", ".md", ".html"}
     page = (tmp_path / "risk-budget.md").read_text(encoding="utf-8")
     for printed in ("0.29", "0.5", "no limit", "-0.2171"):
         assert printed in page
-    rows = read(tmp_path / "posterior.csv")
+    rows = read(tmp_path / "risk-budget-posterior.csv")
     # 400 000 releases each: 0.0045 is 5.7 standard deviations.
     assert max(abs(float(row["simulated"]) - float(row["exact"])) for row in rows) < 0.0045
     for figure in ("bounds", "posterior"):
-        assert re.search(rf"{figure}\.png", page)
+        assert re.search(rf"risk-budget-{figure}\.png", page)
 
 
 @pytest.mark.slow
 def test_privacy_at_risk(tmp_path):
     files = privacy_at_risk.run(tmp_path, pairs=300)
-    assert all(path.exists() and path.stat().st_size for path in files)
-    assert {f"figure-{i}.svg" for i in range(1, 8)} <= {path.name for path in files}
+    assert all(path.stat().st_size and path.name.startswith("privacy-at-risk") for path in files)
+    assert {f"privacy-at-risk-figure-{i}.svg" for i in range(1, 8)} <= {path.name for path in files}
     page = (tmp_path / "privacy-at-risk.md").read_text(encoding="utf-8")
     for number in ("74,434.41", "0.2741153", "37,805.86", "67,978.95", "0.7973", "0.9004", "0.8141", "impossible"):
         assert number in page
-    at_risk = read(tmp_path / "figure-4.csv")
+    at_risk = read(tmp_path / "privacy-at-risk-figure-4.csv")
     assert float(at_risk[-1]["cost_published"]) == pytest.approx(74434.40578, abs=1e-4)
     assert "refuted" in page
 

@@ -14,11 +14,12 @@ import argparse
 import importlib
 import os
 import re
+import signal
 import sys
 from collections.abc import Sequence
 from typing import Any
 
-from dpcore.cli._output import UsageError, add_command
+from dpcore.cli._output import UsageError, add_command, printable
 
 COMMANDS = ("calibrate", "release", "ledger", "account", "risk", "reproduce", "info", "completion")
 
@@ -62,6 +63,11 @@ def build_parser() -> argparse.ArgumentParser:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code."""
+    if argv is None:
+        # Asked to end, the program cleans up as after Ctrl-C.
+        for wish in (signal.SIGTERM, signal.SIGHUP):
+            if signal.getsignal(wish) is signal.SIG_DFL:
+                signal.signal(wish, signal.default_int_handler)
     try:
         arguments = build_parser().parse_args(argv)
         if arguments.cmakedir:
@@ -87,8 +93,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     except UsageError as error:
         _complain(error)
         return error.code
-    except (ValueError, TypeError, OSError, ImportError) as error:
+    except (ValueError, TypeError, ArithmeticError, OSError, ImportError) as error:
         _complain(error)
+        return 2
+    except MemoryError:
+        print("dpcore: there is not enough memory for this", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         print("dpcore: interrupted", file=sys.stderr)
@@ -99,4 +108,4 @@ def _complain(error: BaseException) -> None:
     text = str(error)
     if isinstance(error, OSError) and error.strerror and error.filename:
         text = f"{error.filename}: {error.strerror}"
-    print(f"dpcore: {' '.join(text.split())}", file=sys.stderr)
+    print(f"dpcore: {printable(' '.join(text.split()))}", file=sys.stderr)

@@ -72,10 +72,15 @@ def add_command(commands: Any, name: str, summary: str, description: str) -> arg
     return made
 
 
+def printable(text: str) -> str:
+    """The text without characters that would steer a terminal: names and labels come from anywhere."""
+    return "".join(c if c.isprintable() else "?" for c in text)
+
+
 def _text(value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
-    return f"{value:.6g}" if isinstance(value, float) else str(value)
+    return f"{value:.6g}" if isinstance(value, float) else printable(str(value))
 
 
 def plain(value: Any) -> str:
@@ -107,7 +112,6 @@ def emit(
     width = max(map(len, shown))
     for name, value in shown.items():
         head = f"{name.replace('_', ' '):<{width}}  "
-        # Never inside a word: a path that is too long stays whole.
         lines = textwrap.wrap(
             _text(value), max(WIDTH - len(head), 20), break_long_words=False, break_on_hyphens=False
         )
@@ -119,7 +123,8 @@ def emit(
 
 def print_text(text: str) -> None:
     """A paragraph that fits the page."""
-    print(textwrap.fill(text, WIDTH))
+    # Never inside a word: a path that is too long stays whole.
+    print(textwrap.fill(printable(text), WIDTH, break_long_words=False, break_on_hyphens=False))
 
 
 def print_json(facts: dict[str, Any]) -> None:

@@ -111,6 +111,7 @@ def _digits(value: float) -> str:
 
 def _plot(loss: Any, name: str) -> None:
     from dpcore import accounting
+    from dpcore._files import replacing
     from dpcore.reproduce._common import pyplot
 
     plt = pyplot()
@@ -118,6 +119,7 @@ def _plot(loss: Any, name: str) -> None:
     accounting.plot(loss, ax=axes)
     axes.set_title("delta of all releases together (upper bound)")
     try:
-        figure.savefig(name)
+        with replacing(name) as draft:
+            figure.savefig(draft)
     finally:
         plt.close(figure)

@@ -12,13 +12,14 @@ import argparse
 from typing import Any
 
 from dpcore.cli._output import print_json
+from dpcore.cli.reproduce import NAMES
 
 SUMMARY = "print a completion script for bash, zsh or fish"
 
 _BASH = """\
 # bash completion for dpcore; made by `dpcore completion bash`
 _dpcore() {{
-    local current=${{COMP_WORDS[COMP_CWORD]}} path="" word words=""
+    local current=${{COMP_WORDS[COMP_CWORD]}} before=${{COMP_WORDS[COMP_CWORD-1]}} path="" word words="" files=yes
     for word in "${{COMP_WORDS[@]:1:COMP_CWORD-1}}"; do
         case "$path $word" in
 {paths}
@@ -27,8 +28,11 @@ _dpcore() {{
     case "$path" in
 {words}
     esac
+    case "$path $before" in
+{values}
+    esac
     COMPREPLY=($(compgen -W "$words" -- "$current"))
-    if [[ $current != -* ]]; then COMPREPLY+=($(compgen -f -- "$current")); fi
+    if [[ $files && $current != -* ]]; then COMPREPLY+=($(compgen -f -- "$current")); fi
 }}
 complete -o filenames -F _dpcore dpcore
 """
@@ -45,6 +49,9 @@ _dpcore() {{
     done
     case "$path_" in
 {words}
+    esac
+    case "$path_ ${{words[CURRENT-1]}}" in
+{values}
     esac
     _describe 'dpcore' words_
     _files
@@ -66,6 +73,8 @@ def run(arguments: argparse.Namespace) -> int:
     from dpcore.cli import build_parser
 
     tree = _tree(build_parser())
+    tree[("reproduce",)] |= dict.fromkeys((*NAMES, "all"), "source")
+    tree[("release",)]["example:hospital"] = "invented data"
     if arguments.json:
         print_json({" ".join(("dpcore", *path)): sorted(words) for path, words in tree.items()})
     else:
@@ -77,7 +86,7 @@ _Tree = dict[tuple[str, ...], dict[str, str]]
 
 
 def _tree(parser: argparse.ArgumentParser, path: tuple[str, ...] = ()) -> _Tree:
-    """For each command the words that may follow it, with their help."""
+    """For each command the words that may follow it, with their help; and for each option its few values."""
     words: dict[str, str] = {}
     found: _Tree = {path: words}
     for action in parser._actions:
@@ -89,6 +98,9 @@ def _tree(parser: argparse.ArgumentParser, path: tuple[str, ...] = ()) -> _Tree:
         elif action.option_strings:
             for option in action.option_strings:
                 words[option] = str(action.help or "")
+                if action.choices:
+                    deeper = (*path, option)
+                    found[deeper] = dict.fromkeys(map(str, action.choices), "")
         elif action.choices:
             words |= dict.fromkeys(map(str, action.choices), "")
     return found
@@ -98,10 +110,14 @@ def _cases(tree: _Tree) -> str:
     """Shell lines that follow the words typed so far from command to command."""
     lines = []
     for path in tree:
-        if path:
+        if path and not _is_option(path):
             before = "".join(f" {word}" for word in path[:-1])
             lines.append(f'            "{before} {path[-1]}") path="{before} {path[-1]}" ;;')
     return "\n".join(lines)
+
+
+def _is_option(path: tuple[str, ...]) -> bool:
+    return bool(path) and path[-1].startswith("-")
 
 
 def _key(path: tuple[str, ...]) -> str:
@@ -109,10 +125,15 @@ def _key(path: tuple[str, ...]) -> str:
 
 
 def _bash(tree: _Tree) -> str:
-    words = "\n".join(
-        f'        "{_key(path)}") words="{" ".join(sorted(found))}" ;;' for path, found in tree.items()
-    )
-    return _BASH.format(paths=_cases(tree), words=words)
+    def lines(options: bool) -> str:
+        alone = " files=" if options else ""
+        return "\n".join(
+            f'        "{_key(path)}") words="{" ".join(sorted(found))}"{alone} ;;'
+            for path, found in tree.items()
+            if _is_option(path) == options
+        )
+
+    return _BASH.format(paths=_cases(tree), words=lines(False), values=lines(True))
 
 
 def _quoted(text: str) -> str:
@@ -120,18 +141,26 @@ def _quoted(text: str) -> str:
 
 
 def _zsh(tree: _Tree) -> str:
-    lines = []
-    for path, found in tree.items():
-        entries = (f"{name}:{help_}" if help_ else name for name, help_ in sorted(found.items()))
-        lines.append(f'        "{_key(path)}") words_=({" ".join(map(_quoted, entries))}) ;;')
-    return _ZSH.format(paths=_cases(tree).replace("path=", "path_="), words="\n".join(lines))
+    def lines(options: bool) -> str:
+        out = []
+        for path, found in tree.items():
+            if _is_option(path) == options:
+                names = {name.replace(":", "\\:"): help_ for name, help_ in sorted(found.items())}
+                entries = (f"{name}:{help_}" if help_ else name for name, help_ in names.items())
+                out.append(f'        "{_key(path)}") words_=({" ".join(map(_quoted, entries))}) ;;')
+        return "\n".join(out)
+
+    paths = _cases(tree).replace("path=", "path_=")
+    return _ZSH.format(paths=paths, words=lines(False), values=lines(True))
 
 
 def _fish(tree: _Tree) -> str:
     lines = ["# fish completion for dpcore; made by `dpcore completion fish`", "complete -c dpcore -e"]
     for path, found in tree.items():
+        if _is_option(path):
+            continue
         seen = "; and ".join(f"__fish_seen_subcommand_from {word}" for word in path)
-        deeper = [word for word in found if (*path, word) in tree]
+        deeper = [word for word in found if (*path, word) in tree and not word.startswith("-")]
         if deeper:
             none = f"not __fish_seen_subcommand_from {' '.join(deeper)}"
             seen = f"{seen}; and {none}" if seen else none
@@ -143,5 +172,7 @@ def _fish(tree: _Tree) -> str:
                 if name.startswith("-")
                 else f"-a {name}"
             )
+            if values := tree.get((*path, name)) if name.startswith("--") else None:
+                kind += f" -x -a {_quoted(' '.join(values))}"
             lines.append(f"complete -c dpcore -n {_quoted(seen)} {kind} -d {_quoted(help_)}")
     return "\n".join(lines) + "\n"

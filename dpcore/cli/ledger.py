@@ -69,7 +69,9 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.quiet:
         print(plain(spent.epsilon_left))
         return 0
-    print(f"{ledger.path}: epsilon {ledger.epsilon:g}, delta {ledger.delta:g}, added up by {ledger.composition}")
+    print_text(
+        f"{ledger.path}: epsilon {ledger.epsilon:g}, delta {ledger.delta:g}, added up by {ledger.composition}"
+    )
     if ledger.label:
         print_text(ledger.label)
     if charges:

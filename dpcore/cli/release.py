@@ -102,6 +102,17 @@ class _Plan(NamedTuple):
 
 def run(arguments: argparse.Namespace) -> int:
     """Carry the command out."""
+    from dpcore.ledger import LedgerError, OverspentError
+
+    try:
+        return _run(arguments)
+    except OverspentError as error:
+        raise Refusal(str(error)) from None
+    except LedgerError as error:
+        raise UsageError(str(error)) from None
+
+
+def _run(arguments: argparse.Namespace) -> int:
     from dpcore import _table
     from dpcore._predicate import Predicate
 
@@ -110,15 +121,18 @@ def run(arguments: argparse.Namespace) -> int:
     chosen = None if arguments.where is None else Predicate(arguments.where)
     wanted = [arguments.mean] if arguments.mean is not None else list(chosen.columns if chosen else ())
     columns, records = _table.read_columns(path, wanted)
+    # Only where their number is public may it be an error: without records a plain count is 0 and noise.
+    if records < 1 and (arguments.mean is not None or arguments.proportion or arguments.known is not None):
+        raise UsageError(f"{path} has no records")
     ledger = _open_ledger(arguments)
     question = _question(arguments, path.name)
     if arguments.mean is not None:
         return _release_mean(arguments, columns[arguments.mean].numbers, records, ledger, question)
     count = records if chosen is None else int(chosen(columns).sum())
     plan = _plan_count(arguments, records, ledger, question)
-    _charge(arguments, ledger, plan, question)
-    released = count if plan.mechanism is None else int(plan.mechanism.release(count))
     half_width = 0.0 if plan.mechanism is None else float(plan.mechanism.interval(arguments.level))
+    ledger = _charge(arguments, ledger, plan, question)
+    released = count if plan.mechanism is None else int(plan.mechanism.release(count))
     scale = 1.0 / records if arguments.proportion else 1.0
     value: float = released if scale == 1.0 and not arguments.proportion else released * scale
     if arguments.proportion:
@@ -156,6 +170,8 @@ def _check(arguments: argparse.Namespace) -> None:
             "--worst-case-epsilon is needed with --known and --ledger: it is what the ledger is charged, because "
             "only guarantees that hold whatever the attacker knows add up"
         )
+    if arguments.ledger is not None and arguments.worst_case_epsilon == float("inf"):
+        raise UsageError("--worst-case-epsilon must be finite with --ledger, which is charged with it")
     if arguments.budget_epsilon is None and arguments.budget_delta is not None:
         raise UsageError("--budget-delta needs --budget-epsilon")
     if arguments.budget_epsilon is not None and arguments.ledger is None:
@@ -173,55 +189,65 @@ def _question(arguments: argparse.Namespace, file: str) -> dict[str, Any]:
 
 
 def _open_ledger(arguments: argparse.Namespace) -> Ledger | None:
-    from dpcore.ledger import Ledger, LedgerError
+    """The ledger that is there; None if there is to be none, or if it will be made when the release is charged."""
+    from dpcore.ledger import Ledger
 
     if arguments.ledger is None:
         return None
+    if not os.path.lexists(arguments.ledger):
+        if arguments.budget_epsilon is None:
+            raise UsageError(f"there is no ledger {arguments.ledger}; --budget-epsilon makes one")
+        return None
+    ledger = Ledger(arguments.ledger, timeout=arguments.timeout)
+    budget = (arguments.budget_epsilon, arguments.budget_delta or 0.0)
+    if arguments.budget_epsilon is not None and (ledger.epsilon, ledger.delta) != budget:
+        raise UsageError(
+            f"ledger {arguments.ledger} has the budget epsilon {ledger.epsilon:g}, delta {ledger.delta:g}"
+            ", and the budget of a ledger never changes"
+        )
+    return ledger
+
+
+def _make_ledger(arguments: argparse.Namespace) -> Ledger:
+    from dpcore.ledger import Ledger, LedgerError
+
     try:
-        if arguments.budget_epsilon is not None:
-            budget = (arguments.budget_epsilon, arguments.budget_delta or 0.0)
-            if not os.path.exists(arguments.ledger):
-                return Ledger.create(
-                    arguments.ledger, epsilon=budget[0], delta=budget[1], timeout=arguments.timeout
-                )
-            ledger = Ledger(arguments.ledger, timeout=arguments.timeout)
-            if (ledger.epsilon, ledger.delta) != budget:
-                raise UsageError(
-                    f"ledger {arguments.ledger} has the budget epsilon {ledger.epsilon:g}, delta {ledger.delta:g}"
-                    ", and the budget of a ledger never changes"
-                )
-            return ledger
-        return Ledger(arguments.ledger, timeout=arguments.timeout)
-    except FileNotFoundError as error:
-        raise UsageError(f"{error}; --budget-epsilon makes one") from None
-    except LedgerError as error:
-        raise UsageError(str(error)) from None
+        return Ledger.create(
+            arguments.ledger,
+            epsilon=arguments.budget_epsilon,
+            delta=arguments.budget_delta or 0.0,
+            timeout=arguments.timeout,
+        )
+    except FileExistsError:
+        # Another process was faster: with the same budget it does not matter who made it.
+        made = _open_ledger(arguments)
+        if made is None:
+            raise LedgerError(f"ledger {arguments.ledger} comes and goes; try again") from None
+        return made
 
 
-def _charge(arguments: argparse.Namespace, ledger: Ledger | None, plan: _Plan, question: dict[str, Any]) -> None:
+def _charge(
+    arguments: argparse.Namespace, ledger: Ledger | None, plan: _Plan, question: dict[str, Any]
+) -> Ledger | None:
     """Take the release out of the budget; when this returns it is on the disk, and noise may be drawn."""
-    from dpcore.ledger import LedgerError, OverspentError
-
-    if ledger is None:
-        return
+    if arguments.ledger is None:
+        return None
+    if ledger is None:  # only now, when everything else has been found to be in order
+        ledger = _make_ledger(arguments)
     what = question.get("count") or f"mean of {question['mean']}"
     details = {"question": question, "noise_scale": plan.noise_scale}
     if arguments.known is not None:
         details |= {"known": arguments.known, "partial_knowledge_epsilon": arguments.epsilon}
     certified = ledger.composition == "certified" and plan.loss is not None
-    try:
-        ledger.charge(
-            epsilon=None if certified else plan.epsilon,
-            loss=plan.loss if certified else None,
-            delta=plan.delta,
-            label=arguments.label or what,
-            details=details,
-            after=plan.after,
-        )
-    except OverspentError as error:
-        raise Refusal(str(error)) from None
-    except LedgerError as error:
-        raise UsageError(str(error)) from None
+    ledger.charge(
+        epsilon=None if certified else plan.epsilon,
+        loss=plan.loss if certified else None,
+        delta=plan.delta,
+        label=arguments.label or what,
+        details=details,
+        after=plan.after,
+    )
+    return ledger
 
 
 # ---------------------------------------------------------------------- counts
@@ -370,10 +396,10 @@ def _release_mean(
         share = (np.clip(values, arguments.lower, arguments.upper) - arguments.lower) / width
     whole_steps = np.rint(np.clip(np.nan_to_num(share, nan=0.0), 0.0, 1.0) * steps).astype(np.int64)
     total = float(int(whole_steps.sum()))
-    _charge(arguments, ledger, plan, question)
+    half_width = (float(mechanism.interval(arguments.level)) + records / 2) * to_mean
+    ledger = _charge(arguments, ledger, plan, question)
     released = float(mechanism.release(total))
     value = arguments.lower + released * to_mean
-    half_width = (float(mechanism.interval(arguments.level)) + records / 2) * to_mean
     _show(arguments, value, half_width, plan, ledger, question)
     return 0
 

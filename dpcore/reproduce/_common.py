@@ -98,7 +98,13 @@ figure{margin:1.5rem 0}"""
 
 
 def write_page(out: Path, name: str, title: str, sections: Sequence[Section]) -> list[Path]:
-    """The page as Markdown and as HTML, beside its figures."""
+    """The page as Markdown and as HTML, beside its figures.
+
+    Figures are named after their source, so that several sources can share a folder.
+    """
+    for figure, _ in (pair for section in sections for pair in section.figures):
+        if not figure.startswith(f"{name}-") or not (out / f"{figure}.svg").exists():
+            raise ValueError(f"figure {figure!r} must be there and be named {name}-...")
     out.mkdir(parents=True, exist_ok=True)
     text = [f"# {title}", ""]
     page = [f"<!doctype html><html lang='en'><meta charset='utf-8'><title>{html.escape(title)}</title>"]

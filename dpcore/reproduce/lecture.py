@@ -62,7 +62,7 @@ def _responses(out: Path) -> tuple[Section, list[Path]]:
     lower = [float(accounting.from_randomized_response(epsilon=e).epsilon(0.0).lower) for e in epsilons]
     upper = [float(accounting.from_randomized_response(epsilon=e).epsilon(0.0).upper) for e in epsilons]
     data = write_csv(
-        out / "lecture_randomised_response.csv",
+        out / "lecture-randomised-response.csv",
         {"epsilon": epsilons, "keep_probability": keep, "loss_lower": lower, "loss_upper": upper},
     )
     plt = pyplot()
@@ -74,7 +74,7 @@ def _responses(out: Path) -> tuple[Section, list[Path]]:
     section = Section(
         "1.1 and 1.2: randomised response",
         ["Nothing is added to the answer; the answer itself is random. The loss is from dpcore.accounting."],
-        [("lecture_randomised_response", "Probability of a true answer against epsilon.")],
+        [("lecture-randomised-response", "Probability of a true answer against epsilon.")],
         [
             Comparison("privacy loss of two coins", "ln 3", f"{coin:.6f} = ln 3"),
             Comparison(
@@ -85,7 +85,7 @@ def _responses(out: Path) -> tuple[Section, list[Path]]:
             Comparison("probability of a true answer at ε = 0", "complete randomness", f"{keep[0]:.2f}"),
         ],
     )
-    return section, [data, *save_figure(figure, out, "lecture_randomised_response")]
+    return section, [data, *save_figure(figure, out, "lecture-randomised-response")]
 
 
 # --- 2 and 2.1: the mean of bits --------------------------------------------------------------------------------
@@ -119,7 +119,7 @@ def _sensitivity(out: Path) -> tuple[Section, list[Path]]:
     adding = [float(max(c["add a one"], c["add a zero"])) for c in changes]
     removing = [float(max(c["remove a one"], c["remove a zero"])) for c in changes]
     data = write_csv(
-        out / "lecture_sensitivity.csv",
+        out / "lecture-sensitivity.csv",
         {"records": sizes, "adding": adding, "removing": removing, "printed": [1 / (n + 1) for n in sizes]},
     )
     plt = pyplot()
@@ -136,7 +136,7 @@ def _sensitivity(out: Path) -> tuple[Section, list[Path]]:
             "is the one for adding a record; removing one changes the mean by up to 1/n. The conclusion stands, "
             "because the noise is scaled to 1/n: the loss is at most ε n · 1/n = ε."
         ],
-        [("lecture_sensitivity", "Largest change of the mean, over all data sets and neighbours.")],
+        [("lecture-sensitivity", "Largest change of the mean, over all data sets and neighbours.")],
         [
             Comparison("largest change, adding, n = 10", "1/(n+1) = 1/11", str(max(_adding(10)))),
             Comparison(
@@ -148,7 +148,7 @@ def _sensitivity(out: Path) -> tuple[Section, list[Path]]:
             Comparison("Lap(1/(ε n)) covers all four neighbours", "yes", "yes" if noise_covers else "no"),
         ],
     )
-    return section, [data, *save_figure(figure, out, "lecture_sensitivity")]
+    return section, [data, *save_figure(figure, out, "lecture-sensitivity")]
 
 
 def _adding(records: int) -> list[Fraction]:
@@ -175,7 +175,7 @@ def _risk(out: Path) -> tuple[Section, list[Path]]:
     rng = samplers.InsecureTestRng(_SEED)
     simulated = [float(np.mean(samplers.laplace(b, _SIMULATED, rng=rng) ** 2)) for b in scales]
     data = write_csv(
-        out / "lecture_risk.csv",
+        out / "lecture-risk.csv",
         {"records": sizes, "scale": scales, "exact": exact, "printed": printed, "simulated": simulated},
     )
     plt = pyplot()
@@ -192,7 +192,7 @@ def _risk(out: Path) -> tuple[Section, list[Path]]:
             "The variance of Laplace noise of scale b is 2 b². The notes call b itself the variance, and then use "
             "b². The risk of the mean is 2/(ε n)², for every ε: the printed condition ε < 1/n is not needed."
         ],
-        [("lecture_risk", "Mean squared error of the mean of n bits with Laplace noise of scale 1/(ε n).")],
+        [("lecture-risk", "Mean squared error of the mean of n bits with Laplace noise of scale 1/(ε n).")],
         [
             Comparison(
                 "variance of Lap(1/(ε n)), ε = 0.5, n = 100",
@@ -208,7 +208,7 @@ def _risk(out: Path) -> tuple[Section, list[Path]]:
             ),
         ],
     )
-    return section, [data, *save_figure(figure, out, "lecture_risk")]
+    return section, [data, *save_figure(figure, out, "lecture-risk")]
 
 
 # --- 3 and 4: vectors -------------------------------------------------------------------------------------------
@@ -224,7 +224,7 @@ def _vectors(out: Path) -> tuple[Section, list[Path]]:
     normal = [float(gaussian.sigma(epsilon=epsilon, delta=delta, sensitivity=math.sqrt(k))) for k in dimensions]
     crossing = next(k for k, a, b in zip(dimensions, laplace, normal, strict=True) if b < a)
     data = write_csv(
-        out / "lecture_vectors.csv",
+        out / "lecture-vectors.csv",
         {"counts": dimensions, "laplace_deviation": laplace, "gaussian_deviation": normal},
     )
     plt = pyplot()
@@ -244,13 +244,13 @@ def _vectors(out: Path) -> tuple[Section, list[Path]]:
             "split of the change over the coordinates. One person who is in all of k counts changes them by k in "
             "L1 but by √k in L2, so that Gaussian noise wins for many counts."
         ],
-        [("lecture_vectors", "Noise on each of k counts that one person can all change by one.")],
+        [("lecture-vectors", "Noise on each of k counts that one person can all change by one.")],
         [
             Comparison("scale α of the noise on each coordinate", "α = Δ₁ f", "Δ₁ f / ε in all, as printed"),
             Comparison("smallest power of two k at which Gaussian noise is less", "not treated", str(crossing)),
         ],
     )
-    return section, [data, *save_figure(figure, out, "lecture_vectors")]
+    return section, [data, *save_figure(figure, out, "lecture-vectors")]
 
 
 # --- 5: Gaussian noise ------------------------------------------------------------------------------------------
@@ -278,7 +278,7 @@ def _gaussian(out: Path) -> tuple[Section, list[Path]]:
             float(gaussian.delta(epsilon=e, sigma=s)) for e, s in zip(epsilons, least, strict=True)
         ],
     }
-    data = write_csv(out / "lecture_gaussian.csv", columns)
+    data = write_csv(out / "lecture-gaussian.csv", columns)
     plt = pyplot()
     figure, axes = plt.subplots()
     axes.loglog(epsilons, columns["delta_of_c"], label="σ = c Δ₂/ε, c² = 2 ln(1.25/δ)")
@@ -298,7 +298,7 @@ def _gaussian(out: Path) -> tuple[Section, list[Path]]:
         ],
         [
             (
-                "lecture_gaussian",
+                "lecture-gaussian",
                 "Exact delta at each epsilon; a curve above the dotted line is not private enough.",
             )
         ],
@@ -318,7 +318,7 @@ def _gaussian(out: Path) -> tuple[Section, list[Path]]:
             ),
         ],
     )
-    return section, [data, *save_figure(figure, out, "lecture_gaussian")]
+    return section, [data, *save_figure(figure, out, "lecture-gaussian")]
 
 
 # --- 5: what (epsilon, delta) means -----------------------------------------------------------------------------

@@ -121,7 +121,7 @@ def run(out: Path, *, executor: Executor | None = None, progress: bool = False) 
             bar.update(i + 1)
     table = {name: [row[i] for row in rows] for i, name in enumerate(COLUMNS)}
     table["records"] = [int(n) for n in table["records"]]
-    files.append(write_csv(out / "evaluation.csv", table))
+    files.append(write_csv(out / "partial-knowledge-evaluation.csv", table))
     for step in (_comparison, _baselines, _losses, _run_times, _chernoff, _truncation, _occurrence):
         note(progress, step.__name__.strip("_").replace("_", " "))
         section, made = step(out, table)
@@ -154,7 +154,7 @@ def _comparison(out: Path, table: dict[str, list[Any]]) -> tuple[Section, list[P
     axes[1].set_title("a million records, epsilon 0.01")
     for axis in axes:
         axis.legend()
-    files = save_figure(figure, out, "comparison")
+    files = save_figure(figure, out, "partial-knowledge-comparison")
     zero = sum(1 for x in table["noise"] if x == 0.0)
     half = sum(1 for x in table["saving"] if x >= 0.5)
     pairs = [(a, b) for a, b in zip(table["noise_unknown_bias"], table["analytic"], strict=True) if a == a]
@@ -167,7 +167,7 @@ def _comparison(out: Path, table: dict[str, list[Any]]) -> tuple[Section, list[P
             f"{sum(1 for a, b in pairs if a < 0.5 * b)} of {len(pairs)} cells need less than half, both "
             f"releases counted.",
         ),
-        (("comparison", "The comparison that the thesis could not finish."),),
+        (("partial-knowledge-comparison", "The comparison that the thesis could not finish."),),
         (
             Comparison(
                 "Research answer 4", "not evaluated", f"{zero} of {len(table['noise'])} cells need no noise"
@@ -190,7 +190,10 @@ def _baselines(out: Path, table: dict[str, list[Any]]) -> tuple[Section, list[Pa
                 axis.plot(epsilon, values, label=f"{method}, {n:,}")
     axis.set(xscale="log", yscale="log", xlabel="epsilon", ylabel="noise scale of the mean")
     axis.legend(fontsize=7)
-    files = [*save_figure(figure, out, "figure-3-1"), write_csv(out / "figure-3-1.csv", data)]
+    files = [
+        *save_figure(figure, out, "partial-knowledge-figure-3-1"),
+        write_csv(out / "partial-knowledge-figure-3-1.csv", data),
+    ]
     section = Section(
         "Figure 3.1: classical and optimal sigma",
         (
@@ -199,7 +202,7 @@ def _baselines(out: Path, table: dict[str, list[Any]]) -> tuple[Section, list[Pa
             "probability of a loss above epsilon equal to delta; the analytic sigma, the smallest of all, "
             "is below it.",
         ),
-        (("figure-3-1", "Noise of a mean, sensitivity 1/n, delta 1e-6."),),
+        (("partial-knowledge-figure-3-1", "Noise of a mean, sensitivity 1/n, delta 1e-6."),),
     )
     return section, files
 
@@ -227,12 +230,15 @@ def _losses(out: Path, table: dict[str, list[Any]]) -> tuple[Section, list[Path]
     image = axes[1].pcolormesh(bias, every, np.minimum(plane, 5), shading="auto", rasterized=True)
     axes[1].set(xlabel="bias", ylabel="hits among the known")
     figure.colorbar(image, ax=axes[1], label="privacy loss")
-    files = [*save_figure(figure, out, "figure-4-1"), write_csv(out / "figure-4-1.csv", data)]
+    files = [
+        *save_figure(figure, out, "partial-knowledge-figure-4-1"),
+        write_csv(out / "partial-knowledge-figure-4-1.csv", data),
+    ]
     least = {hits: float(bias[int(np.argmin(loss(hits, bias)))]) for hits in (500, 1000, 1500)}
     section = Section(
         "Figure 4.1: the loss is not smallest at 1/2",
         ("The minimum lies at the bias of the unknown records, so Conjecture 3.9 is false, as the thesis found.",),
-        (("figure-4-1", "Losses for |D| = 5000, |D'| = 3000, bias_D = 0.4."),),
+        (("partial-knowledge-figure-4-1", "Losses for |D| = 5000, |D'| = 3000, bias_D = 0.4."),),
         tuple(
             Comparison(f"minimum for {hits} hits", want, f"{least[hits]:.3f}")
             for hits, want in ((500, "0.75"), (1000, "0.5"), (1500, "0.25"))
@@ -266,12 +272,15 @@ def _run_times(out: Path, table: dict[str, list[Any]]) -> tuple[Section, list[Pa
     labels = [f"{int(n):,}\n{s:g}" for n, s in zip(data["records"], data["known_share"], strict=True)]
     axis.set(yscale="log", ylabel="seconds", xticks=at, xticklabels=labels)
     axis.legend(fontsize=8)
-    files = [*save_figure(figure, out, "figure-5-1"), write_csv(out / "figure-5-1.csv", data)]
+    files = [
+        *save_figure(figure, out, "partial-knowledge-figure-5-1"),
+        write_csv(out / "partial-knowledge-figure-5-1.csv", data),
+    ]
     ratio = min(a / b for a, b in zip(data["scipy_seconds"], data["dpcore_seconds"], strict=True))
     section = Section(
         "Figure 5.1: occurrence probabilities",
         ("Times of this machine; scipy's are those of a hundred classes, scaled.",),
-        (("figure-5-1", "Records and known share below each pair."),),
+        (("partial-knowledge-figure-5-1", "Records and known share below each pair."),),
         (Comparison("speed-up over scipy", "above 100", f"at least {ratio:.0f}"),),
     )
     return section, files
@@ -293,11 +302,19 @@ def _chernoff(out: Path, table: dict[str, list[Any]]) -> tuple[Section, list[Pat
     axes[0].set(yscale="log", xlabel="bias", ylabel="tau_1")
     axes[1].set(yscale="log", xlabel="bias", ylabel="smallest supported epsilon")
     axes[0].legend()
-    files = [*save_figure(figure, out, "figure-5-2"), write_csv(out / "figure-5-2.csv", data)]
+    files = [
+        *save_figure(figure, out, "partial-knowledge-figure-5-2"),
+        write_csv(out / "partial-knowledge-figure-5-2.csv", data),
+    ]
     section = Section(
         "Figure 5.2: Chernoff-Hoeffding half-widths",
         ("Solved to the last bit; near 0 and 1 one tail is empty and tau is the distance to the edge.",),
-        (("figure-5-2", "kappa_2 = 1e-6; epsilon such that line 11 is reached with probability 1 % at most."),),
+        (
+            (
+                "partial-knowledge-figure-5-2",
+                "kappa_2 = 1e-6; epsilon such that line 11 is reached with probability 1 % at most.",
+            ),
+        ),
     )
     return section, files
 
@@ -318,11 +335,14 @@ def _truncation(out: Path, table: dict[str, list[Any]]) -> tuple[Section, list[P
         axis.plot(epsilon, np.maximum(errors, 1e-20), label=f"bias {bias:g}")
     axis.set(xscale="log", yscale="log", xlabel="epsilon", ylabel="truncation error (line 9)")
     axis.legend()
-    files = [*save_figure(figure, out, "figure-5-3"), write_csv(out / "figure-5-3.csv", data)]
+    files = [
+        *save_figure(figure, out, "partial-knowledge-figure-5-3"),
+        write_csv(out / "partial-knowledge-figure-5-3.csv", data),
+    ]
     section = Section(
         "Figure 5.3: error of the Laplace truncation",
         ("Algorithm 2 falls back to plain noise wherever this error exceeds kappa_3.",),
-        (("figure-5-3", "100,000 records, kappa_2 = 1e-6."),),
+        (("partial-knowledge-figure-5-3", "100,000 records, kappa_2 = 1e-6."),),
     )
     return section, files
 
@@ -346,10 +366,13 @@ def _occurrence(out: Path, table: dict[str, list[Any]]) -> tuple[Section, list[P
         axis.plot(shares, left, label=f"{n:,} records, kappa_1 = {kappa1:g}")
     axis.set(xlabel="share of the records that is known", ylabel="classes left out (%)")
     axis.legend()
-    files = [*save_figure(figure, out, "figure-5-4"), write_csv(out / "figure-5-4.csv", data)]
+    files = [
+        *save_figure(figure, out, "partial-knowledge-figure-5-4"),
+        write_csv(out / "partial-knowledge-figure-5-4.csv", data),
+    ]
     section = Section(
         "Figure 5.4: background knowledge left out",
         ("Most classes can be left out around a known share of one half, as the thesis found.",),
-        (("figure-5-4", "Bias 0.5."),),
+        (("partial-knowledge-figure-5-4", "Bias 0.5."),),
     )
     return section, files

@@ -118,14 +118,14 @@ def _figure_1(out: Path) -> tuple[Section, list[Path]]:
         axis.legend(fontsize=8)
     axes[0].set_title("(a) epsilon0 = 1", fontsize=10)
     axes[1].set_title("(b) one coordinate", fontsize=10)
-    files = save_figure(figure, out, "figure-1")
-    files.append(write_csv(out / "figure-1.csv", columns))
+    files = save_figure(figure, out, "privacy-at-risk-figure-1")
+    files.append(write_csv(out / "privacy-at-risk-figure-1.csv", columns))
     caption = "Figure 1: privacy level against confidence, Theorem 4 (coloured) and exact (grey)."
     text = (
         "The paper's curves for k > 1 lie above those for k = 1. The exact curve is the same for every k and "
         "reaches epsilon0 at confidence (1 - exp(-epsilon0))/2 already."
     )
-    return Section("Figure 1", (text,), (("figure-1", caption),)), files
+    return Section("Figure 1", (text,), (("privacy-at-risk-figure-1", caption),)), files
 
 
 def _figure_2(out: Path) -> tuple[Section, list[Path]]:
@@ -146,8 +146,8 @@ def _figure_2(out: Path) -> tuple[Section, list[Path]]:
     columns["exact"] = exact
     axis.set(xlabel="gamma 2, share of the sample that is covered", ylabel="samples needed for confidence 0.8")
     axis.legend(fontsize=8)
-    files = save_figure(figure, out, "figure-2")
-    files.append(write_csv(out / "figure-2.csv", columns))
+    files = save_figure(figure, out, "privacy-at-risk-figure-2")
+    files.append(write_csv(out / "privacy-at-risk-figure-2.csv", columns))
     text = (
         "The paper does not say which empirical risk its figure 2 holds fixed; 0.8 is used here. Equation 5 "
         "solved for n is ln(2/(1 - 0.8/gamma 2))/(2 rho^2). Its rho is a free parameter that only helps as it "
@@ -179,7 +179,7 @@ def _figure_2(out: Path) -> tuple[Section, list[Path]]:
         ),
     )
     caption = "Figure 2: samples needed, by Theorem 5 and by exact order statistics."
-    return Section("Figure 2", (text,), (("figure-2", caption),), comparisons), files
+    return Section("Figure 2", (text,), (("privacy-at-risk-figure-2", caption),), comparisons), files
 
 
 def _figure_3(out: Path) -> tuple[Section, list[Path]]:
@@ -209,15 +209,15 @@ def _figure_3(out: Path) -> tuple[Section, list[Path]]:
         axis.legend(fontsize=8)
     axes[0].set_title("(a) 10 000 samples", fontsize=10)
     axes[1].set_title("(b) rho = 0.01", fontsize=10)
-    files = save_figure(figure, out, "figure-3")
-    files.append(write_csv(out / "figure-3.csv", columns))
+    files = save_figure(figure, out, "privacy-at-risk-figure-3")
+    files.append(write_csv(out / "privacy-at-risk-figure-3.csv", columns))
     text = (
         f"Noise for epsilon0 = 1 with a sensitivity that covers {SHARE:g} of the sample, eta = 1, one coordinate "
         "(the paper states none of the three). The exact curve is the product of the exact confidences of noise "
         "and sample."
     )
     caption = "Figure 3: confidence from both sources of randomness, Theorem 6 and exact."
-    return Section("Figure 3", (text,), (("figure-3", caption),)), files
+    return Section("Figure 3", (text,), (("privacy-at-risk-figure-3", caption),)), files
 
 
 def _figure_4(out: Path) -> tuple[Section, list[Path]]:
@@ -243,8 +243,8 @@ def _figure_4(out: Path) -> tuple[Section, list[Path]]:
     axis.axhline(float(model.cost(EPSILON0)), color="#555555", linestyle=":", linewidth=1)
     axis.set(xlabel="privacy level epsilon", ylabel="expected compensation (dollars)", ylim=(30_000, 80_000))
     axis.legend(loc="lower right")
-    files = save_figure(figure, out, "figure-4")
-    files.append(write_csv(out / "figure-4.csv", columns))
+    files = save_figure(figure, out, "privacy-at-risk-figure-4")
+    files.append(write_csv(out / "privacy-at-risk-figure-4.csv", columns))
     published, exact = found["published"], found["exact"]
     comparisons = (
         Comparison(
@@ -274,7 +274,9 @@ def _figure_4(out: Path) -> tuple[Section, list[Path]]:
         "where the example stops. The minimum is unique all the same (proof in docs/risk_auditors.md)."
     )
     caption = "Figure 4: expected compensation against the level stated, published and exact."
-    return Section("Figure 4 and section 5.3", (text,), (("figure-4", caption),), comparisons), files
+    return Section(
+        "Figure 4 and section 5.3", (text,), (("privacy-at-risk-figure-4", caption),), comparisons
+    ), files
 
 
 def _figure_5(out: Path) -> tuple[Section, list[Path]]:
@@ -315,8 +317,8 @@ def _figure_5(out: Path) -> tuple[Section, list[Path]]:
             )
         )
     axes[0].legend(fontsize=8)
-    files = save_figure(figure, out, "figure-5")
-    files.append(write_csv(out / "figure-5.csv", columns))
+    files = save_figure(figure, out, "privacy-at-risk-figure-5")
+    files.append(write_csv(out / "privacy-at-risk-figure-5.csv", columns))
     text = (
         "The paper does not state the range of releases. Theorem 3 bounds the mean loss of a release by (gamma "
         "epsilon^2 + (1 - gamma) epsilon0^2)/2 with Theorem 4's gamma; the mean loss of the Laplace mechanism is "
@@ -325,7 +327,7 @@ def _figure_5(out: Path) -> tuple[Section, list[Path]]:
         "has n epsilon0 (exp(epsilon0) - 1) in place of n epsilon0^2/2."
     )
     caption = "Figure 5: privacy level of many Laplace releases by four routes."
-    return Section("Figure 5", (text,), (("figure-5", caption),), tuple(comparisons)), files
+    return Section("Figure 5", (text,), (("privacy-at-risk-figure-5", caption),), tuple(comparisons)), files
 
 
 def _first_refuted(epsilon0: float, epsilon: float, confidence: float) -> int:
@@ -374,7 +376,9 @@ def _table_1(out: Path) -> tuple[Section, list[Path]]:
         )
         for name, value in zip(columns, (n, row.basic, row.advanced, row.published, row.exact_upper), strict=True):
             columns[name].append(value)
-    return Section("Table 1", (), (), tuple(comparisons)), [write_csv(out / "table-1.csv", columns)]
+    return Section("Table 1", (), (), tuple(comparisons)), [
+        write_csv(out / "privacy-at-risk-table-1.csv", columns)
+    ]
 
 
 def _ridge_regression(out: Path, pairs: int) -> tuple[Section, list[Path]]:
@@ -406,8 +410,8 @@ def _ridge_regression(out: Path, pairs: int) -> tuple[Section, list[Path]]:
     axis.axhline(plain, color="#555555", linestyle=":", linewidth=1, label="without noise")
     axis.set(xlabel="confidence that epsilon is kept", ylabel="RMSE of the predicted income")
     figure.legend(loc="outside lower center", ncols=3, fontsize=8)
-    files = save_figure(figure, out, "figure-6")
-    files.append(write_csv(out / "figure-6.csv", columns))
+    files = save_figure(figure, out, "privacy-at-risk-figure-6")
+    files.append(write_csv(out / "privacy-at-risk-figure-6.csv", columns))
     records = 500
     sampled = _ridge.sampled_sensitivities(population, records, pairs)
     figure, axis = plt.subplots()
@@ -415,10 +419,12 @@ def _ridge_regression(out: Path, pairs: int) -> tuple[Section, list[Path]]:
     axis.axvline(_ridge.sensitivity_bound(records), color="#555555", linestyle=":", label="proved bound")
     axis.set(xscale="log", xlabel="L1 distance of the coefficients", ylabel=f"share of {pairs:,} pairs")
     axis.legend(fontsize=8)
-    files += save_figure(figure, out, "figure-7")
+    files += save_figure(figure, out, "privacy-at-risk-figure-7")
     shares = np.linspace(0.01, 1.0, 100)
     values = [float(sampled[math.ceil(s * pairs) - 1]) for s in shares]
-    files.append(write_csv(out / "figure-7.csv", {"share": shares.tolist(), "sensitivity": values}))
+    files.append(
+        write_csv(out / "privacy-at-risk-figure-7.csv", {"share": shares.tolist(), "sensitivity": values})
+    )
     return _ridge_section(k, plain, records, pairs, sampled), files
 
 
@@ -463,7 +469,10 @@ def _ridge_section(k: int, plain: float, records: int, pairs: int, sampled: Any)
         "gained until the confidence is so low that the statement is worthless."
     )
     figures = (
-        ("figure-6", "Figure 6: utility loss against confidence, published and exact calibration."),
-        ("figure-7", "Figure 7: sampled sensitivities of the ridge regression."),
+        (
+            "privacy-at-risk-figure-6",
+            "Figure 6: utility loss against confidence, published and exact calibration.",
+        ),
+        ("privacy-at-risk-figure-7", "Figure 7: sampled sensitivities of the ridge regression."),
     )
     return Section("Section 6: ridge regression (figures 6 and 7)", (text,), figures, comparisons)

@@ -92,7 +92,9 @@ def _table_1(out: Path) -> tuple[Section, list[Path]]:
         "the corrected bounds do not limit epsilon at all, where the published one even allows 0 at impact = "
         "threshold."
     )
-    return Section("Table 1", (text,), (), tuple(comparisons)), [write_csv(out / "table-1.csv", columns)]
+    return Section("Table 1", (text,), (), tuple(comparisons)), [
+        write_csv(out / "risk-budget-table-1.csv", columns)
+    ]
 
 
 def _bounds(out: Path) -> tuple[Section, list[Path]]:
@@ -114,8 +116,8 @@ def _bounds(out: Path) -> tuple[Section, list[Path]]:
     axis.annotate("impact = threshold", (1.05, 0.012), fontsize=8)
     axis.set(xlabel="impact / risk threshold", ylabel="largest epsilon", ylim=(0.01, 30))
     axis.legend(loc="lower left", fontsize=8)
-    files = save_figure(figure, out, "bounds")
-    files.append(write_csv(out / "bounds.csv", columns))
+    files = save_figure(figure, out, "risk-budget-bounds")
+    files.append(write_csv(out / "risk-budget-bounds.csv", columns))
     text = (
         "The theorem limits epsilon where there is no risk to limit (left of the line) and has no answer where "
         "there is one (right of it, where it is negative). Two slips: Theorem 1 takes the Laplace quantile as "
@@ -125,7 +127,7 @@ def _bounds(out: Path) -> tuple[Section, list[Path]]:
         "the best guess is right: epsilon <= 2 sensitivity artanh(threshold/impact)."
     )
     caption = "Largest epsilon by the published theorem, by its corrected form and by the exact posterior."
-    return Section("The three bounds", (text,), (("bounds", caption),)), files
+    return Section("The three bounds", (text,), (("risk-budget-bounds", caption),)), files
 
 
 def _simulation(out: Path) -> tuple[Section, list[Path]]:
@@ -143,10 +145,13 @@ def _simulation(out: Path) -> tuple[Section, list[Path]]:
     axis.plot(levels, seen, "o", color="#000000", label=f"{size:,} simulated releases each")
     axis.set(xlabel="epsilon", ylabel="probability that the best guess is right")
     axis.legend()
-    files = save_figure(figure, out, "posterior")
+    files = save_figure(figure, out, "risk-budget-posterior")
     exact = np.asarray(risk.disclosure_probability(epsilon=levels))
     files.append(
-        write_csv(out / "posterior.csv", {"epsilon": levels.tolist(), "simulated": seen, "exact": exact.tolist()})
+        write_csv(
+            out / "risk-budget-posterior.csv",
+            {"epsilon": levels.tolist(), "simulated": seen, "exact": exact.tolist()},
+        )
     )
     text = (
         "A count is released with discrete Laplace noise; the best guess for somebody who holds all values "
@@ -154,7 +159,7 @@ def _simulation(out: Path) -> tuple[Section, list[Path]]:
         f"{float(np.max(np.abs(exact - seen))):.4f}."
     )
     caption = "Probability of disclosure: formula and simulation."
-    return Section("The exact probability of disclosure", (text,), (("posterior", caption),)), files
+    return Section("The exact probability of disclosure", (text,), (("risk-budget-posterior", caption),)), files
 
 
 def _table_2(out: Path) -> tuple[Section, list[Path]]:
@@ -186,5 +191,5 @@ def _table_2(out: Path) -> tuple[Section, list[Path]]:
         f"{', '.join(f'{e:.3g}' for e in budget.epsilons)}, {budget.total:.3g} together."
     )
     return Section("Table 2: identity assets", (text,), (), tuple(comparisons)), [
-        write_csv(out / "table-2.csv", columns)
+        write_csv(out / "risk-budget-table-2.csv", columns)
     ]

@@ -117,7 +117,7 @@ def _operating_points(work: _Run) -> Section:
         method: [operating_point(gamma=float(g), method=method).samples for g in gammas]
         for method in ("published", "confident", "exchangeable")
     }
-    work.data("figure-2", {"gamma": gammas.tolist(), **points})
+    work.data("sensitivity-sampler-figure-2", {"gamma": gammas.tolist(), **points})
     plot = pyplot()
     figure, axes = plot.subplots()
     axes.loglog(gammas, points["published"], label="published (Table 1, row 1)")
@@ -125,7 +125,7 @@ def _operating_points(work: _Run) -> Section:
     axes.loglog(gammas, points["exchangeable"], label="exact, same guarantee")
     axes.set(xlabel="gamma", ylabel="samples needed", title="Figure 2: sampling effort for a privacy confidence")
     axes.legend()
-    work.figure(figure, "figure-2")
+    work.figure(figure, "sensitivity-sampler-figure-2")
 
     figure, axes = plot.subplots()
     columns: dict[str, list[Any]] = {"samples": [], "gamma": [], "published": [], "exchangeable": []}
@@ -147,8 +147,8 @@ def _operating_points(work: _Run) -> Section:
         axes.semilogx(levels, exact, color=f"C{i}", linestyle=":", label=f"m = {samples}, exact")
     axes.set(xlabel="gamma", ylabel="order statistic k/m", title="Figure 3: which order statistic to take")
     axes.legend()
-    work.data("figure-3", columns)
-    work.figure(figure, "figure-3")
+    work.data("sensitivity-sampler-figure-3", columns)
+    work.figure(figure, "sensitivity-sampler-figure-3")
 
     table = [(8, "m"), (285, "m"), (1305, "m = k"), (41971, "m"), (5486187, "m")]
     comparisons = []
@@ -183,8 +183,11 @@ def _operating_points(work: _Run) -> Section:
             "distribution: the same guarantee with far fewer samples.",
         ),
         (
-            ("figure-2", "Samples needed for a given gamma."),
-            ("figure-3", "Order statistic that a given gamma allows, relative to the number of samples."),
+            ("sensitivity-sampler-figure-2", "Samples needed for a given gamma."),
+            (
+                "sensitivity-sampler-figure-3",
+                "Order statistic that a given gamma allows, relative to the number of samples.",
+            ),
         ),
         comparisons,
     )
@@ -237,8 +240,8 @@ def _loan_defaults(work: _Run) -> Section:
             nearest[samples, method] = curve[at] / analytic[at]
     axes.set(xlabel="gamma", ylabel="sensitivity", title="Figure 4: mean of 100 exponential default times")
     axes.legend(fontsize=8)
-    work.data("figure-4", columns)
-    work.figure(figure, "figure-4")
+    work.data("sensitivity-sampler-figure-4", columns)
+    work.figure(figure, "sensitivity-sampler-figure-4")
     estimate = sampler.estimate(gamma=0.05, seed=1)
     rows = [
         Comparison(
@@ -267,7 +270,7 @@ def _loan_defaults(work: _Run) -> Section:
             "|f(D) - f(D')| is exponential with rate n, so the sensitivity for gamma is log(1/gamma)/n. The "
             "paper does not say n; n = 100 here, and every curve only scales with 1/n.",
         ),
-        (("figure-4", "Analytic sensitivity and sampled ones."),),
+        (("sensitivity-sampler-figure-4", "Analytic sensitivity and sampled ones."),),
         rows,
     )
 
@@ -355,8 +358,8 @@ def _svm_sensitivity(work: _Run) -> Section:
     _ticks(axes, (0.05, 0.1, 0.2, 0.5))
     axes.set_ylim(bottom=1e-4)  # below is the rounding of a solver whose solution did not change
     axes.legend(fontsize=7, ncols=2)
-    work.data("figure-5", columns)
-    work.figure(figure, "figure-5")
+    work.data("sensitivity-sampler-figure-5", columns)
+    work.figure(figure, "sensitivity-sampler-figure-5")
     return Section(
         "Figure 5: sensitivity of a linear support vector machine",
         (
@@ -367,7 +370,7 @@ def _svm_sensitivity(work: _Run) -> Section:
             "the pairs: the machine does not change at all, and what is left is rounding. Such an estimate asks "
             "for almost no noise; it is right for that gamma, and a reason to ask for a smaller one.",
         ),
-        (("figure-5", "Global and sampled sensitivity."),),
+        (("sensitivity-sampler-figure-5", "Global and sampled sensitivity."),),
         rows,
     )
 
@@ -402,7 +405,9 @@ def _svm_error(work: _Run) -> Section:
     for values in errors.values():
         values /= work.sizes.repeats_6
     columns = {"epsilon": epsilons.tolist(), "non_private": [clean] * len(epsilons)}
-    work.data("figure-6", {**columns, **{name: values.tolist() for name, values in errors.items()}})
+    work.data(
+        "sensitivity-sampler-figure-6", {**columns, **{name: values.tolist() for name, values in errors.items()}}
+    )
     plot = pyplot()
     figure, axes = plot.subplots()
     axes.semilogx(epsilons, columns["non_private"], color="C6", linestyle="-", label="not private")
@@ -412,7 +417,7 @@ def _svm_error(work: _Run) -> Section:
         axes.semilogx(epsilons, errors[name], color=f"C{i + 1}", linestyle=("--", ":")[i], label=label)
     axes.set(xlabel="epsilon", ylabel="share misclassified", title="Figure 6: linear SVM, d = 2, gamma = 0.05")
     axes.legend()
-    work.figure(figure, "figure-6")
+    work.figure(figure, "sensitivity-sampler-figure-6")
     reach = {name: _first_below(epsilons, values, clean + 0.05) for name, values in errors.items()}
     return Section(
         "Figure 6: error of a private support vector machine",
@@ -420,7 +425,7 @@ def _svm_error(work: _Run) -> Section:
             f"Misclassified share on fresh data, mean of {work.sizes.repeats_6} training sets; Laplace mechanism "
             "on normal vector and bias.",
         ),
-        (("figure-6", "Misclassification against the privacy budget."),),
+        (("sensitivity-sampler-figure-6", "Misclassification against the privacy budget."),),
         [
             Comparison(
                 "Figure 6: epsilon from which the error is within 0.05 of the non-private one",
@@ -509,7 +514,7 @@ def _kernel_density(work: _Run) -> Section:
     exact = Bernstein(epsilon=1e9, sensitivity=1e-12, lattice=_LATTICE, order=_ORDER)
     floor = float(np.mean(np.abs(exact.release(lattice_values, rng=noise)(grid) - truth)) / np.mean(truth))
     work.data(
-        "figure-7",
+        "sensitivity-sampler-figure-7",
         {"epsilon": epsilons.tolist(), **{name: values.tolist() for name, values in errors.items()}},
     )
     plot = pyplot()
@@ -526,7 +531,7 @@ def _kernel_density(work: _Run) -> Section:
         title=f"Figure 7: kernel density, {records} points, k = {_LATTICE}, h = {_ORDER}",
     )
     axes.legend(fontsize=8)
-    work.figure(figure, "figure-7")
+    work.figure(figure, "sensitivity-sampler-figure-7")
     return Section(
         "Figure 7: kernel density released by the Bernstein mechanism",
         (
@@ -535,7 +540,7 @@ def _kernel_density(work: _Run) -> Section:
             f"density, mean of {work.sizes.repeats_7} releases. The estimates with m = {samples} hardly differ: "
             f"for gamma = 0.1 the exact method would have needed {few} samples.",
         ),
-        (("figure-7", "Error of the released density against the privacy budget."),),
+        (("sensitivity-sampler-figure-7", "Error of the released density against the privacy budget."),),
         [
             Comparison(
                 f"Figure 7: sup-norm sensitivity, {name}",
@@ -600,8 +605,8 @@ def _bounded_mean(work: _Run) -> Section:
     axes.set(xlabel="dimension", ylabel="L1 sensitivity", title="Figure 9: mean of 500 points of [0, 1]^d")
     _ticks(axes, dimensions)
     axes.legend(fontsize=8)
-    work.data("figure-9", columns)
-    work.figure(figure, "figure-9")
+    work.data("sensitivity-sampler-figure-9", columns)
+    work.figure(figure, "sensitivity-sampler-figure-9")
     last = len(dimensions) - 1
     return Section(
         "Figure 9: mean of bounded data",
@@ -610,7 +615,7 @@ def _bounded_mean(work: _Run) -> Section:
             "gamma, the published choice is always the largest of m sensitivities; the exact one is the largest "
             "of fewer, so it is smaller, at the same guarantee (mean of 20 estimates).",
         ),
-        (("figure-9", "Global and sampled sensitivity by dimension."),),
+        (("sensitivity-sampler-figure-9", "Global and sampled sensitivity by dimension."),),
         [
             Comparison(
                 f"Figure 9, d = {dimensions[last]}, gamma = {gamma:g}: sensitivity",

@@ -8,6 +8,7 @@ import math
 from pathlib import Path
 from typing import Any
 
+from dpcore._files import replacing
 from dpcore._results import Result
 
 
@@ -248,5 +249,6 @@ class Recommendation(Result):
         writers = {".html": self.to_html, ".json": self.to_json, ".txt": self.table}
         if path.suffix not in writers:
             raise ValueError(f"path must end in .html, .json or .txt, got {str(path)!r}")
-        path.write_text(writers[path.suffix]() + "\n", encoding="utf-8")
+        with replacing(path) as draft:
+            draft.write_text(writers[path.suffix]() + "\n", encoding="utf-8")
         return path

@@ -251,6 +251,8 @@ class Ledger:
             os.link(draft, target)  # unlike a rename, fails if the target exists
         except FileExistsError:
             raise FileExistsError(f"{target} exists already; a ledger is never overwritten") from None
+        except OSError as error:
+            raise type(error)(f"cannot create ledger {target}: {error.strerror or error}") from None
         finally:
             os.unlink(draft)
         _sync_folder(target)
@@ -549,10 +551,11 @@ class Ledger:
             line = b"\n" + line
         try:
             _write_all(handle, line)
-        except OSError:
+        except OSError as error:
             with contextlib.suppress(OSError):
                 os.ftruncate(handle, state.offset)
-            raise
+            reason = error.strerror or error
+            raise type(error)(f"cannot write to ledger {self._path}: {reason}; nothing was charged") from None
         # If this fails the line may or may not be on the disk: it stays, which charges too much at worst.
         os.fsync(handle)
 

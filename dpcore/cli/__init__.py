@@ -19,7 +19,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from dpcore.cli._output import UsageError, add_command, printable
+from dpcore.cli._output import Help, UsageError, add_command, printable
 
 COMMANDS = ("calibrate", "release", "ledger", "account", "risk", "reproduce", "info", "completion")
 
@@ -49,7 +49,7 @@ def build_parser() -> argparse.ArgumentParser:
         prog="dpcore",
         description="How much noise is enough: calibrate, release, account and explain.",
         epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=Help,
         allow_abbrev=False,
     )
     parser.add_argument("--version", action="store_true", help="print the version and exit")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import shutil
 import textwrap
 from collections.abc import Sequence
 from typing import Any
@@ -60,13 +61,21 @@ def add_output_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--quiet", action="store_true", help="print only the result itself, no explanation")
 
 
+class Help(argparse.RawDescriptionHelpFormatter):
+    """Help that fits the page on a terminal of any width."""
+
+    def __init__(self, prog: str, **options: Any) -> None:
+        options.setdefault("width", min(shutil.get_terminal_size().columns - 2, WIDTH))
+        super().__init__(prog, **options)
+
+
 def add_command(commands: Any, name: str, summary: str, description: str) -> argparse.ArgumentParser:
     """A parser in the house style."""
     made: argparse.ArgumentParser = commands.add_parser(
         name,
         help=summary,
         description=description,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=Help,
         allow_abbrev=False,
     )
     return made
@@ -112,9 +121,10 @@ def emit(
     width = max(map(len, shown))
     for name, value in shown.items():
         head = f"{name.replace('_', ' '):<{width}}  "
-        lines = textwrap.wrap(
-            _text(value), max(WIDTH - len(head), 20), break_long_words=False, break_on_hyphens=False
-        )
+        room = max(WIDTH - len(head), 20)
+        lines = textwrap.wrap(_text(value), room, break_long_words=False, break_on_hyphens=False)
+        if any(len(line) > room for line in lines):  # a long path: whole, and on a line of its own
+            lines, head = [f"\n  {_text(value)}"], head.rstrip()
         print(head + f"\n{' ' * len(head)}".join(lines or [""]))
     if statement is not None:
         print()

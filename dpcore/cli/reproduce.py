@@ -55,9 +55,11 @@ def run(arguments: argparse.Namespace) -> int:
     try:
         for one in NAMES if name == "all" else (name,):
             files += _one(one, out, progress)
-    except BaseException:
+    except BaseException as error:
         if made and not any(out.iterdir()):
             out.rmdir()
+        if isinstance(error, OSError):  # about a file inside, of which nothing is left
+            raise UsageError(f"cannot write to {out}: {error.strerror or error}") from None
         raise
     pages = [file for file in files if file.suffix == ".html"]
     if arguments.json:

@@ -95,7 +95,7 @@ def _introduction() -> Section:
 def _figure_1(out: Path) -> tuple[Section, list[Path]]:
     plt = pyplot()
     confidence = np.linspace(0.005, 0.995, 199)
-    figure, axes = plt.subplots(1, 2, figsize=(9.5, 4), sharey=False)
+    figure, axes = plt.subplots(1, 2, figsize=(9.5, 4.4), sharey=False)
     columns: dict[str, Any] = {"confidence": confidence.tolist()}
     for axis, cases in zip(axes, ([(1.0, k) for k in DIMENSIONS], [(e0, 1) for e0 in LEVELS]), strict=True):
         for e0, k in cases:
@@ -115,7 +115,9 @@ def _figure_1(out: Path) -> tuple[Section, list[Path]]:
         )
         columns[f"exact_epsilon0_{e0:g}"] = np.asarray(exact).tolist()
         axis.set(xlabel="confidence (gamma 1)", ylabel="privacy level epsilon")
-        axis.legend(fontsize=8)
+        axis.legend(
+            fontsize=8, loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=3
+        )  # the curves fill the axes
     axes[0].set_title("(a) epsilon0 = 1", fontsize=10)
     axes[1].set_title("(b) one coordinate", fontsize=10)
     files = save_figure(figure, out, "privacy-at-risk-figure-1")

@@ -357,7 +357,7 @@ def _svm_sensitivity(work: _Run) -> Section:
     axes.set(xlabel="gamma", ylabel="L1 sensitivity", title=f"Figure 5: linear SVM, n = {records}")
     _ticks(axes, (0.05, 0.1, 0.2, 0.5))
     axes.set_ylim(bottom=1e-4)  # below is the rounding of a solver whose solution did not change
-    axes.legend(fontsize=7, ncols=2)
+    axes.legend(fontsize=7, ncols=3)  # one column for each d
     work.data("sensitivity-sampler-figure-5", columns)
     work.figure(figure, "sensitivity-sampler-figure-5")
     return Section(

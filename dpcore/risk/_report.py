@@ -115,7 +115,8 @@ def text(report: Recommendation) -> str:
     width = max(len(limit.name) for limit in report.limits)
     for limit in report.limits:
         used = "" if limit.used else "  (not used)"
-        out.append(f"  {limit.name:<{width}}  {level(limit)}{used}")
+        line = f"  {limit.name:<{width}}  {level(limit)}{used}"
+        out += textwrap.wrap(line, 79, subsequent_indent=" " * (width + 4))
     if report.noise:
         out += ["", "Noise on each release"]
         width = max(len(noise.name) for noise in report.noise)

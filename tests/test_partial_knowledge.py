@@ -273,6 +273,55 @@ def test_two_groups_against_their_convolution(noise):
         assert error < 1e-11
 
 
+@pytest.mark.parametrize(
+    ("epsilon", "groups", "noise"),
+    [
+        (12.12774652524004, [(29, 0.006141462172630819), (5, 0.5)], 2.1608475452711),  # 1e-216
+        (0.0043, [(10, 5.4e-9), (2, 0.99999997)], 4269.75),  # wide noise over almost nothing
+        (0.3, [(12, 0.2), (9, 0.6), (7, 0.4)], 40.0),
+    ],
+)
+def test_strata_against_their_exact_convolution(epsilon, groups, noise):
+    """Also where delta is too small, or the noise too wide, for the weights of the half line in double."""
+    with mp.workdps(250):
+        law = {0: mp.mpf(1)}
+        for size, bias in groups:
+            p = mp.mpf(bias)
+            part = [mp.binomial(size, k) * p**k * (1 - p) ** (size - k) for k in range(size + 1)]
+            both: dict = {}
+            for k, v in law.items():
+                for j, w in enumerate(part):
+                    both[k + j] = both.get(k + j, mp.mpf(0)) + v * w
+            law = both
+        size = sum(n for n, _ in groups)
+        for direction in ("add", "remove"):
+            want = mp.log(half_line_of(law, epsilon, noise, direction, steps=70))
+            got = pk.log_count_delta(
+                epsilon=epsilon, records=size + 1, known=0, bias=groups, noise_scale=noise, direction=direction
+            )
+            assert abs(got - want) < 1e-11
+
+
+def test_a_range_is_never_below_any_of_its_vertices_errors_included():
+    for epsilon, unknown, low, high, noise in ((0.5, 30, 0.1, 0.3, 0.0), (4.0, 25, 0.01, 0.2, 1.0)):
+        value, error, *_ = _core.count_delta_range(epsilon, unknown, low, high, noise, 2, 2000)
+        for j in range(unknown + 1):
+            vertex, off = _core.count_delta_two_bounded(epsilon, j, low, unknown - j, high, noise, 2)
+            assert value + math.log1p(error) >= vertex + math.log1p(off) - 1e-15 * abs(vertex)
+
+
+def test_least_noise_joins_no_noise():
+    """On both sides of the noise below which it is taken for none."""
+    for epsilon, unknown, bias in ((3.6e-6, 1, 0.5), (0.5, 40, 0.3), (16.3, 1, 0.9999), (2.0, 5, 1e-40)):
+        for direction in (0, 1):
+            bounds = [
+                _core.count_delta_bounded(epsilon, unknown, bias, noise, direction)
+                for noise in (0.0, 0.0124999, 0.0125, 0.0125001, 0.015)
+            ]
+            for value, error in bounds[1:]:
+                assert abs(value - bounds[0][0]) <= error + bounds[0][1]
+
+
 def _log_binomial(n, p, k):
     return (
         math.lgamma(n + 1)
@@ -416,7 +465,7 @@ def test_calibrated_noise_is_safe_and_smallest(epsilon, delta, records, known, b
 def half_line(epsilon, m, p, beta, direction):
     """An independent evaluation with 40 digits: the half line, its threshold by bisection from a wide bracket."""
     with mp.workdps(40):
-        beta, p = mp.mpf(beta), mp.mpf(p)
+        p = mp.mpf(p)
         mean, deviation = float(m * p), float(mp.sqrt(m * p * (1 - p)))
         low, high = max(0, int(mean - 14 * deviation) - 30), min(m, int(mean + 14 * deviation) + 30)
         b = {
@@ -430,25 +479,33 @@ def half_line(epsilon, m, p, beta, direction):
         }
         for k in range(low + 1, high + 1):
             b[k] = b[k - 1] * (m - k + 1) / k * p / (1 - p)
-        factor = mp.exp(mp.mpf(epsilon))
-        weight = {}
-        for k in range(low, high + 2):
-            up, down = b.get(k - 1, mp.mpf(0)), b.get(k, mp.mpf(0))
-            weight[k] = up - factor * down if direction == "add" else down - factor * up
-        sign = 1 if direction == "add" else -1
+        return half_line_of(b, epsilon, beta, direction, steps=50)
 
-        def positive(x):
-            return mp.fsum(w * mp.exp(-((x - k) ** 2) / (2 * beta**2)) for k, w in weight.items()) > 0
 
-        inner, outer = mp.mpf(mean), mean + sign * (10 + 5 * beta)
-        while not positive(outer):
-            outer += outer - inner
-        while positive(inner):
-            inner -= outer - inner
-        for _ in range(50):
-            middle = (inner + outer) / 2
-            inner, outer = (inner, middle) if positive(middle) else (middle, outer)
-        return mp.fsum(w * mp.erfc(sign * (outer - k) / (beta * mp.sqrt(2))) / 2 for k, w in weight.items())
+def half_line_of(b, epsilon, beta, direction, steps):
+    """The same for any log-concave law {k: probability}, in the precision that is set."""
+    beta = mp.mpf(beta)
+    factor = mp.exp(mp.mpf(epsilon))
+    low, high = min(b), max(b)
+    weight = {}
+    for k in range(low, high + 2):
+        up, down = b.get(k - 1, mp.mpf(0)), b.get(k, mp.mpf(0))
+        weight[k] = up - factor * down if direction == "add" else down - factor * up
+    sign = 1 if direction == "add" else -1
+
+    def positive(x):
+        return mp.fsum(w * mp.exp(-((x - k) ** 2) / (2 * beta**2)) for k, w in weight.items()) > 0
+
+    inner = mp.fsum(k * v for k, v in b.items())
+    outer = inner + sign * (10 + 5 * beta)
+    while not positive(outer):
+        outer += outer - inner
+    while positive(inner):
+        inner -= outer - inner
+    for _ in range(steps):
+        middle = (inner + outer) / 2
+        inner, outer = (inner, middle) if positive(middle) else (middle, outer)
+    return mp.fsum(w * mp.erfc(sign * (outer - k) / (beta * mp.sqrt(2))) / 2 for k, w in weight.items())
 
 
 def test_no_noise_where_nature_is_enough():

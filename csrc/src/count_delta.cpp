@@ -23,6 +23,27 @@ using detail::SignedPoints;
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
+// Beyond this condition of the sum over the law itself nothing is gained by it.
+constexpr double kIllConditioned = 32.0;
+
+// ln of delta from the law of the count, where the noise is wide; `sum` otherwise.
+double wide_value(const Problem& problem, const SignedPoints& points, double beta, const HalfLineSum& sum) {
+    if (!(beta > detail::kWideNoise * points.spread) || !points.log_scale.empty() || points.beyond != 0.0)
+        return sum.log_value;
+    // b(k) = B(k) (M - k) / (M q), and the weights are B(k) (k - kappa).
+    std::vector<double> probability(points.offset.size());
+    for (std::size_t i = 0; i < probability.size(); ++i) {
+        const double x = points.offset[i];
+        if (x == 0.0) return sum.log_value;
+        probability[i] = points.weight[i] / x * std::max(0.0, problem.above.hi - x);
+    }
+    const detail::PairedSum paired =
+        detail::paired_sum(points.offset, probability, problem.epsilon, beta, sum.threshold);
+    if (!(paired.condition < kIllConditioned)) return sum.log_value;
+    return paired.log_value +
+           ((points.log_unit - problem.log_factor) - (std::log(problem.trials) + std::log(problem.q.hi)));
+}
+
 HalfLineSum evaluate(const Problem& problem, double beta, StopCheck stop) {
     SignedPoints points;
     for (double widen = 1.0;; widen *= 1.5) {
@@ -31,9 +52,16 @@ HalfLineSum evaluate(const Problem& problem, double beta, StopCheck stop) {
             detail::deep_points(problem, extent, beta, false, points, stop);
         else if (!detail::smooth_points(problem, extent, beta, points, stop))
             detail::window_points(problem, extent, beta, false, points, stop);
-        const HalfLineSum sum =
-            beta > 0.0 ? detail::half_line_sum(points, beta, stop) : detail::positive_part(points);
-        if ((!sum.cut_below && !sum.cut_above) || widen > 50.0) return sum;
+        if (!(beta > 0.0)) {
+            const HalfLineSum sum = detail::positive_part(points);
+            if (!sum.cut_above || widen > 50.0) return sum;
+            continue;
+        }
+        HalfLineSum sum = detail::half_line_sum(points, beta, stop);
+        if ((!sum.cut_below && !sum.cut_above) || widen > 50.0) {
+            sum.log_value = wide_value(problem, points, beta, sum);
+            return sum;
+        }
     }
 }
 
@@ -73,9 +101,11 @@ CountDelta count_delta(double epsilon, std::int64_t unknown, double bias, double
     if (unknown == 0 || bias < detail::kNoBias || bias == 1.0) return no_unknown(epsilon, noise_scale);
     const Problem problem = detail::make_problem(epsilon, unknown, bias, direction == Direction::remove);
     const double beta = noise_scale < detail::kLeastNoise ? 0.0 : noise_scale;
-    // Logarithms of the size of epsilon cancel in the deep form.
-    const double deep = epsilon > 100.0 ? 8.0 * epsilon * 0x1p-53 : 0.0;
-    return with_error(evaluate(problem, beta, stop).log_value, deep);
+    // ln C and ln B at the first point are each good to 2 u of their parts; where a bias is near 0 or 1, or
+    // epsilon large, they cancel.
+    const double logarithms =
+        epsilon + std::fabs(std::log(problem.p.hi)) + std::fabs(std::log(problem.q.hi)) + std::log(problem.trials);
+    return with_error(evaluate(problem, beta, stop).log_value, 4.0 * logarithms * 0x1p-53);
 }
 
 CountDelta count_delta_window(double epsilon, const PmfWindow& law, double value_error, double left_out,
@@ -108,8 +138,20 @@ CountDelta count_delta_window(double epsilon, const PmfWindow& law, double value
     // left out raises delta by at most itself.
     const double spread =
         detail::absolute_sum(points, magnitude, beta, sum.threshold) * std::exp(points.log_unit - sum.log_value);
-    CountDelta out = with_error(sum.log_value, (value_error + 4 * 0x1p-53) * spread);
-    out.relative_error += left_out > 0.0 ? left_out * std::exp(-sum.log_value) : 0.0;
+    double log_value = sum.log_value;
+    double condition = spread;
+    if (beta > 0.0 && spread > kIllConditioned) {
+        std::vector<double> probability(size + 1, 0.0);
+        for (std::size_t i = 0; i < size; ++i) probability[i] = value(i);
+        const detail::PairedSum paired =
+            detail::paired_sum(points.offset, probability, epsilon, beta, sum.threshold);
+        if (paired.condition < condition) {
+            condition = paired.condition;
+            log_value = paired.log_value + static_cast<double>(law.exponent) * tables::kLn2.hi;
+        }
+    }
+    CountDelta out = with_error(log_value, (value_error + 16 * 0x1p-53) * condition);
+    out.relative_error += left_out > 0.0 ? left_out * std::exp(-log_value) : 0.0;
     return out;
 }
 

@@ -72,6 +72,9 @@ Extent extent_of(const Problem& problem, double beta, double widen) {
         if (largest <= variance * 1.0001) break;
         variance = i == 7 ? problem.variance_at(0.5 * problem.trials) : largest;
     }
+    // Next to an end of the support the weight (k - kappa) B(k) of the end itself is small by |k - kappa|, and
+    // what balances it is as far down: B(1) beside B(0) when kappa < 1, B(M - 1) beside B(M) when M - kappa < 1.
+    out.edge = std::max({0.0, -std::log(kappa), -problem.log_above});
     const double to_mean = std::max(0.0, kappa - problem.mean());
     out.rise = problem.epsilon * (std::min(kappa - out.low, to_mean) + 2.0);
     // The threshold lies about z0 noise scales above kappa; up to there the normal tail may grow by z0^2/2.
@@ -168,7 +171,7 @@ void window_points(const Problem& problem, const Extent& extent, double beta, bo
         low = problem.count() - static_cast<std::int64_t>(extent.high);
         high = problem.count() - static_cast<std::int64_t>(extent.low);
     }
-    const double depth = std::min(kMaxWindowDepth, extent.rise + extent.fall);
+    const double depth = std::min(kMaxWindowDepth, extent.rise + extent.fall + extent.edge);
     const PmfWindow window = binomial_window(problem.count(), problem.bias, low, high, depth, stop);
     const auto size = static_cast<std::ptrdiff_t>(window.value.size());
     const double first = problem.reflected ? problem.trials - static_cast<double>(window.last())
@@ -221,7 +224,7 @@ void deep_points(const Problem& problem, const Extent& extent, double beta, bool
         // At the very top the offset may be below the range of double; its logarithm is not.
         points.weight.push_back(top && x < 1.0 ? 1.0 : stride * x);
         points.log_scale.push_back(log_pmf(k) - points.log_unit + (top && x < 1.0 ? problem.log_above : 0.0));
-        if (k > anchor && points.log_scale.back() < -(extent.fall + 800.0)) break;
+        if (k > anchor && points.log_scale.back() < -(extent.fall + extent.edge + 800.0)) break;
         stop();
     }
     points.open_below = from > 0.0;
@@ -232,7 +235,8 @@ void deep_points(const Problem& problem, const Extent& extent, double beta, bool
 }
 
 bool is_deep(const Problem& problem, const Extent& extent) {
-    return problem.epsilon > kDeepest || extent.rise + std::min(extent.fall, 12.0 * kReach) > kDeepest;
+    return problem.epsilon > kDeepest ||
+           extent.rise + std::min(extent.fall, 12.0 * kReach) + extent.edge > kDeepest;
 }
 
 }  // namespace dpcore::detail

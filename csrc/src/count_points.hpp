@@ -43,6 +43,7 @@ struct Extent {
     double high;       // last one
     double fall;       // ln of the fall of the pmf from kappa to the last point that may matter
     double rise;       // ln of its rise from kappa to the first
+    double edge;       // ln of what the end of the support exceeds its neighbour by, where kappa is next to it
     double deviation;  // standard deviation of the posterior of K at the threshold, at most
     double saturated;  // beyond this point Phi is 1
 };

@@ -28,6 +28,7 @@ constexpr double kReach = 12.0;
 constexpr double kFall = 52.0;
 constexpr double kDeepest = 500.0;
 constexpr double kMostPoints = 5e7;  // of the convolution; beyond, the smaller group is left out
+constexpr double kMostWhole = 4e6;   // of the whole law, about 4 ms: a search over vertices asks for many
 
 // One group of records, seen in one direction.
 struct Group {
@@ -185,9 +186,16 @@ bool two_groups(double epsilon, const Group& wide, const Group& narrow, double b
     for (std::size_t i = 0; i < a.value.size(); ++i)
         signed_a[i] = a.value[i] * ((a.first + g * static_cast<double>(i) - anchor_wide) + shift);
 
+    // The law itself as well where the noise is wide: A(j) (M - j) / (M q) is that of the first group.
+    const bool wide_noise = beta > detail::kWideNoise * std::hypot(std::sqrt(at_kappa), kappa - mean);
+    std::vector<double> plain_a(wide_noise ? a.value.size() : 0);
+    for (std::size_t i = 0; i < plain_a.size(); ++i)
+        plain_a[i] = a.value[i] * std::max(0.0, more.trials - (a.first + g * static_cast<double>(i)));
+
     SignedPoints points;
     points.weight.resize(size);
     std::vector<double> magnitude(size);
+    std::vector<double> probability(wide_noise ? size : 0);
     for (std::size_t l = 0; l < size; ++l) {
         if (l % 64 == 0) stop();
         // j = k - (b.first + g i): index in `a` is (k - b.first - a.first)/g - i.
@@ -204,6 +212,12 @@ bool two_groups(double epsilon, const Group& wide, const Group& narrow, double b
                 b.value[static_cast<std::size_t>(i)] * signed_a[static_cast<std::size_t>(offset - i)];
             (term > 0.0 ? positive : negative) += term;
         }
+        if (wide_noise) {
+            double law = 0.0;
+            for (std::ptrdiff_t i = begin; i < end; ++i)
+                law += b.value[static_cast<std::size_t>(i)] * plain_a[static_cast<std::size_t>(offset - i)];
+            probability[l] = h * g * law;
+        }
         points.weight[l] = h * g * (positive + negative);
         magnitude[l] = h * g * (positive - negative);
     }
@@ -215,12 +229,52 @@ bool two_groups(double epsilon, const Group& wide, const Group& narrow, double b
     points.open_above = from + h * static_cast<double>(size - 1) < total;
     const HalfLineSum sum = beta > 0.0 ? detail::half_line_sum(points, beta, stop) : detail::positive_part(points);
     cut = sum.cut_below || sum.cut_above;
-    const double condition =
+    double log_value = sum.log_value;
+    double condition =
         detail::absolute_sum(points, magnitude, beta, sum.threshold) * std::exp(points.log_unit - sum.log_value);
+    if (wide_noise) {
+        const detail::PairedSum paired =
+            detail::paired_sum(points.offset, probability, epsilon, beta, sum.threshold);
+        if (paired.condition < condition) {
+            condition = paired.condition;
+            log_value =
+                paired.log_value + (a.log_unit + b.log_unit) - (std::log(more.trials) + std::log(more.q.hi));
+        }
+    }
+    // Logarithms that may cancel, as in count_delta.cpp.
+    const double logarithms = epsilon + std::fabs(std::log(more.p.hi)) + std::fabs(std::log(more.q.hi)) +
+                              std::log(more.trials) + std::fabs(a.log_unit) + std::fabs(b.log_unit);
     // Values of both laws within (12 + 4 ln) u or 18 u, their product and sum a few more: 64 u while ln stays
     // below 10 where it matters; the condition number multiplies it.
-    out = {std::min(0.0, sum.log_value),
-           (300.0 + 100.0 * std::fabs(std::min(0.0, sum.log_value)) + 64.0 * condition) * 0x1p-53};
+    out = {std::min(0.0, log_value),
+           (300.0 + 100.0 * std::fabs(std::min(0.0, log_value)) + 64.0 * condition + 4.0 * logarithms) * 0x1p-53};
+    return true;
+}
+
+// The whole law by convolution, for groups small enough: no part of it is too deep. False if they are not.
+bool whole_law(double epsilon, double first, double first_bias, double second, double second_bias,
+               double noise_scale, Direction direction, CountDelta& out, StopCheck stop) {
+    if ((first + 1.0) * (second + 1.0) > kMostWhole) return false;
+    const auto window = [&](double trials, double bias) {
+        const auto count = static_cast<std::int64_t>(trials);
+        return binomial_window(count, bias, 0, count, kMaxWindowDepth, stop);
+    };
+    const PmfWindow a = window(first, first_bias);
+    PmfWindow b = window(second, second_bias);
+    // Products of values of e^-700 of the largest are e^-1400 of it: twice 2^kLift keeps them above 2^-1022.
+    constexpr int kLift = 500;
+    for (double& value : b.value) value = std::ldexp(value, kLift);
+    PmfWindow law;
+    law.value.assign(a.value.size() + b.value.size() - 1, 0.0);
+    law.exponent = a.exponent + b.exponent - 2 * kLift;
+    for (std::size_t i = 0; i < a.value.size(); ++i) {
+        if (i % 64 == 0) stop();
+        const double scaled = std::ldexp(a.value[i], kLift);
+        for (std::size_t j = 0; j < b.value.size(); ++j) law.value[i + j] += scaled * b.value[j];
+    }
+    const auto terms = static_cast<double>(std::min(a.value.size(), b.value.size()));
+    const double left_out = (first + second + 2.0) * std::exp(-kMaxWindowDepth);
+    out = count_delta_window(epsilon, law, (40.0 + terms) * 0x1p-53, left_out, noise_scale, direction, stop);
     return true;
 }
 
@@ -245,10 +299,11 @@ CountDelta one_direction(double epsilon, double first, double first_bias, double
         bool cut = false;
         if (!two_groups(epsilon, make_group(first, first_bias, reflected),
                         make_group(second, second_bias, reflected), beta, widen, out, cut, stop))
-            return single();  // an upper bound: records left out only raise delta
+            break;
         if (!cut) return out;
     }
-    return single();
+    if (whole_law(epsilon, first, first_bias, second, second_bias, noise_scale, direction, out, stop)) return out;
+    return single();  // an upper bound: records left out only raise delta
 }
 
 CountDelta larger(const CountDelta& a, const CountDelta& b) { return a.log_delta >= b.log_delta ? a : b; }
@@ -315,6 +370,10 @@ public:
         out.proved = proved;
         out.delta = best_;
         if (!proved) out.delta.log_delta = std::min(0.0, std::max(best_.log_delta, queue_.top().log_upper));
+        // No vertex is above best_upper_; a worse one may hide in the error of another than the best.
+        if (best_upper_ > out.delta.log_delta)
+            out.delta.relative_error =
+                std::max(out.delta.relative_error, std::expm1(best_upper_ - out.delta.log_delta));
         return out;
     }
 

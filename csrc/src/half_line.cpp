@@ -16,9 +16,11 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr double kNegligible = 0x1p-64;  // of the sum so far, where terms fall faster than geometrically
 constexpr double kCut = 0x1p-50;         // a last term above this share says that the window was too short
 constexpr double kSqrtTwoPi = 2.506628274631000502;
-constexpr double kLogSqrtTwoPi = 0.91893853320467274178;
+constexpr double kLogTwo = 0.69314718055994530942;
 constexpr double kSaturated = 9.5;  // Phi(9.5) differs from 1 by 1e-21
-constexpr double kWideNoise = 8.0;  // noise beyond this many spreads: solve for t with expm1
+constexpr double kNear = 6.0;
+constexpr double kTiny = 1e-200;
+constexpr double kFallen = 50.0;  // e^-50 = 2^-72
 constexpr std::ptrdiff_t kPollEvery = 1 << 14;
 
 double log_scale_of(const SignedPoints& points, std::ptrdiff_t i) {
@@ -136,55 +138,58 @@ double solve_threshold(const SignedPoints& points, double beta, double guess, St
     return a;
 }
 
-// [Phi(-z) - phi(z) R(z_r)] / unit for z = z_r - d, where unit is phi(z_r) for z_r >= 0, else 1. Has the sign of
-// d. Relative error below 300 u.
+// [Phi(-z) - phi(z) R(z_r)] exp(lift) for z = z_r - d. Has the sign of d. Relative error below 300 u, and a few u
+// times z^2/2 and lift.
 class Excess {
 public:
-    explicit Excess(double reference) : reference_(reference), forward_(reference >= 0.0) {
+    Excess(double reference, double lift) : reference_(reference), lift_(lift), forward_(reference >= 0.0) {
         if (forward_) {
             ratio_ = mills_ratio(reference);
-            inverse_density_ = kSqrtTwoPi * std::exp(0.5 * reference * reference);
-            log_unit_ = -0.5 * reference * reference - kLogSqrtTwoPi;
         } else {
             tail_ = normal_tail(reference);
             mirrored_ratio_ = mills_ratio(-reference);
         }
     }
-    double log_unit() const { return log_unit_; }
     // Its value where Phi(-z) is 1.
-    double saturated() const { return forward_ ? inverse_density_ : 1.0; }
+    double saturated() const { return std::exp(lift_); }
 
     // `log_scale` is ln of a further factor.
     double operator()(double d, double log_scale) const {
         const double z = reference_ - d;
-        const double e = d * (reference_ - 0.5 * d);  // ln of phi(z) / phi(z_r)
         const double width = std::fabs(d);
         const double upper = d > 0.0 ? reference_ : z;
-        if ((width <= 0.125 && upper > 0.0) || (forward_ && z >= 0.0)) {
-            const double difference = d * mills_divided_difference(d > 0.0 ? z : reference_, upper, width);
-            return forward_ ? std::exp(e + log_scale) * difference : density(z) * difference * factor(log_scale);
-        }
-        if (forward_) {
-            const double unit = log_scale == 0.0
-                                    ? inverse_density_
-                                    : kSqrtTwoPi * std::exp(0.5 * reference_ * reference_ + log_scale);
-            return normal_tail(z) * unit - std::exp(e + log_scale) * ratio_;
-        }
-        if (z >= 0.0) return (normal_tail(z) - std::exp(e) * tail_) * factor(log_scale);
-        return (-std::expm1(e) - density(z) * (mills_ratio(-z) - mirrored_ratio_)) * factor(log_scale);
+        const double up = lift_ + log_scale;
+        const double density = std::exp(up - 0.5 * z * z) / kSqrtTwoPi;
+        if ((width <= 0.125 && upper > 0.0) || (forward_ && z >= 0.0))
+            return density * (d * mills_divided_difference(d > 0.0 ? z : reference_, upper, width));
+        if (forward_) return normal_tail(z) * std::exp(up) - density * ratio_;
+        const double e = d * (reference_ - 0.5 * d);  // ln of phi(z) / phi(z_r)
+        if (z >= 0.0) return (normal_tail(z) - std::exp(e) * tail_) * std::exp(up);
+        return -std::expm1(e) * std::exp(up) - density * (mills_ratio(-z) - mirrored_ratio_);
     }
 
 private:
-    static double factor(double log_scale) { return log_scale == 0.0 ? 1.0 : std::exp(log_scale); }
-    static double density(double z) { return std::exp(-0.5 * z * z) / kSqrtTwoPi; }
     double reference_;
+    double lift_;
     bool forward_;
     double ratio_ = 0.0;
-    double inverse_density_ = 0.0;
     double tail_ = 0.0;
     double mirrored_ratio_ = 0.0;
-    double log_unit_ = 0.0;
 };
+
+// ln of the largest term up to a factor of about 1000, with its sign changed: the lift that keeps the sum inside
+// the range of double. Terms are at most weight times 1 above the threshold and weight times phi(z) below.
+double lift_of(const SignedPoints& points, double a, double inverse) {
+    double top = points.beyond > 0.0 ? std::log(points.beyond) : -kInfinity;
+    for (std::ptrdiff_t i = 0; i < size_of(points); ++i) {
+        const double weight = std::fabs(weight_of(points, i));
+        if (weight == 0.0) continue;
+        const double z = std::max(0.0, (a - offset_of(points, i)) * inverse);
+        const double size = std::ilogb(weight) * kLogTwo + log_scale_of(points, i) - 0.5 * z * z;
+        if (size > top) top = size;
+    }
+    return top > -kInfinity ? -top : 0.0;
+}
 
 }  // namespace
 
@@ -199,7 +204,12 @@ HalfLineSum half_line_sum(const SignedPoints& points, double beta, StopCheck sto
     // The reference may lie anywhere between the last negative and the first positive weight: as near to t as it
     // can, when t is below kappa.
     const double shift = a >= 0.0 ? 0.0 : std::max(a, pivot > 0 ? offset_of(points, pivot - 1) : a);
-    const Excess excess((a - shift) * inverse);
+    const double reference = (a - shift) * inverse;
+    // Up to kNear the terms are not far below their weights, which need a lift only where they are tiny
+    // themselves.
+    const bool low = reference > kNear || scaled || !(pivot < size && weight_of(points, pivot) > kTiny);
+    const double lift = low ? lift_of(points, a, inverse) : 0.0;
+    const Excess excess(reference, lift);
     const double above_threshold = kSaturated + a * inverse;
 
     double above = 0.0;
@@ -208,14 +218,11 @@ HalfLineSum half_line_sum(const SignedPoints& points, double beta, StopCheck sto
     std::ptrdiff_t i = pivot;
     for (; i < size; ++i) {
         const double x = offset_of(points, i);
-        if (x * inverse > above_threshold && !scaled) break;
-        term = weight_of(points, i) * excess((x - shift) * inverse, log_scale_of(points, i));
-        if (!(term < kInfinity)) {
-            // Phi/phi beyond the range of double, at a weight that is below e^-700 of the others.
-            term = 0.0;
-            ended = true;
+        const double d = (x - shift) * inverse;
+        // Phi(-z) is 1, and phi(z) R(z_r) negligible: R(z_r) is large where the reference is far below 0.
+        if (x * inverse > above_threshold && !scaled && (reference >= 0.0 || d * (reference - 0.5 * d) < -kFallen))
             break;
-        }
+        term = weight_of(points, i) * excess(d, log_scale_of(points, i));
         above += term;
         if (term < kNegligible * above) {
             ended = true;
@@ -244,8 +251,42 @@ HalfLineSum half_line_sum(const SignedPoints& points, double beta, StopCheck sto
         before = term;
     }
     out.cut_below = points.open_below && term > kCut * (above + below);
-    out.log_value = std::log(above + below) + excess.log_unit() + points.log_unit;
+    out.log_value = std::log(above + below) - lift + points.log_unit;
     return out;
+}
+
+PairedSum paired_sum(const std::vector<double>& offset, const std::vector<double>& probability, double epsilon,
+                     double beta, double a) {
+    const double inverse = 1.0 / beta;
+    const double least = -0.0625;  // mills_ratio takes arguments from here on
+    double top = -kInfinity;       // ln of the largest term, about
+    for (std::size_t i = 0; i < probability.size(); ++i) {
+        if (!(probability[i] > 0.0)) continue;
+        const double y = std::max(0.0, (a - offset[i] - 1.0) * inverse);
+        top = std::max(top, std::ilogb(probability[i]) * kLogTwo - 0.5 * y * y);
+    }
+    double above = 0.0;
+    double below = 0.0;
+    for (std::size_t i = 0; i < probability.size(); ++i) {
+        if (!(probability[i] > 0.0)) continue;
+        const double from = a - offset[i];
+        const double z = from * inverse;
+        const double y = z - inverse;
+        double term = 0.0;
+        if (y >= least) {
+            const double rise = epsilon - (from - 0.5) * inverse * inverse;
+            const double difference = inverse * mills_divided_difference(y, z, inverse);
+            const double lost = mills_ratio(z) * std::expm1(rise);
+            const double density = std::exp(-0.5 * y * y - top) / kSqrtTwoPi;
+            above += probability[i] * density * difference;
+            term = -probability[i] * density * lost;
+        } else {
+            above += probability[i] * std::exp(-top) * normal_tail(y);
+            term = -probability[i] * std::exp(epsilon - top) * normal_tail(z);
+        }
+        (term > 0.0 ? above : below) += term;
+    }
+    return {std::log(above + below) + top, (above - below) / (above + below)};
 }
 
 HalfLineSum positive_part(const SignedPoints& points) {

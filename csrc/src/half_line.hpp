@@ -58,6 +58,21 @@ HalfLineSum half_line_sum(const SignedPoints& points, double noise_scale, StopCh
 // The same without noise: sum of the positive weights.
 HalfLineSum positive_part(const SignedPoints& points);
 
+// The same sum from the law itself, for noise far beyond its spread: with b_i the probability at x_i (the count
+// without the attacked record) and z_i as above,
+//     sum_i b_i [Phi(1/beta - z_i) - e^eps Phi(-z_i)] = sum_i b_i phi(y_i) [R(y_i) - R(z_i) - R(z_i) expm1(h_i)],
+// y_i = z_i - 1/beta, h_i = eps - (z_i beta - 1/2)/beta^2. The divided difference of R is exact and the h_i are
+// small, while the weights of half_line_sum differ by no more than 1/beta of themselves there. The threshold is
+// where the sum is largest, so its error enters squared.
+constexpr double kWideNoise = 8.0;  // noise beyond this many spreads of the count is wide
+struct PairedSum {
+    double log_value;  // without the unit of `probability`
+    double
+        condition;  // sum of the magnitudes of the terms over the sum: what an error of the b_i is multiplied by
+};
+PairedSum paired_sum(const std::vector<double>& offset, const std::vector<double>& probability, double epsilon,
+                     double noise_scale, double threshold);
+
 // sum_i magnitude_i Phi((x_i - threshold)/beta) for beta > 0, over x_i > 0 for beta = 0: what an error of the
 // weights of that relative size can change. In units of exp(points.log_unit).
 double absolute_sum(const SignedPoints& points, const std::vector<double>& magnitude, double noise_scale,

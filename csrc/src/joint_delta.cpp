@@ -121,51 +121,126 @@ std::vector<double> summation_weights(const std::vector<double>& x, double lengt
     return out;
 }
 
+// 7-point Gauss and 15-point Kronrod on [-1, 1]: node, weight of the 15, weight of the 7 (0 where it is not one).
+constexpr double kKronrod[8][3] = {
+    {0.991455371120812639206854697526329, 0.022935322010529224963732008058970, 0.0},
+    {0.949107912342758524526189684047851, 0.063092092629978553290700663189204,
+     0.129484966168869693270611432679082},
+    {0.864864423359769072789712788640926, 0.104790010322250183839876322541518, 0.0},
+    {0.741531185599394439863864773280788, 0.140653259715525918745189590510238,
+     0.279705391489276667901467771423780},
+    {0.586087235467691130294144691692986, 0.169004726639267902826583426598550, 0.0},
+    {0.405845151377397166906606412076961, 0.190350578064785409913256402421014,
+     0.381830050505118944950369775488975},
+    {0.207784955007898467600689403773245, 0.204432940075298892414161999234649, 0.0},
+    {0.0, 0.209482141084727828012999174891714, 0.417959183673469387755102040816327}};
+
+// A stretch of y with its integral: a panel of whole cells, or (cells == 0) an interval inside one cell.
+struct Stretch {
+    double from;
+    double length;
+    double cells;
+    double value;
+    double error;
+    bool operator<(const Stretch& other) const { return error < other.error; }
+};
+
+// A rule of about half the degree errs by `gap` of the value: the rule itself by about its square where the
+// integrand is smooth, of which 1.5 is a pessimistic version, and by no less where it is not.
+double estimated_error(double fine, double coarse) {
+    const double gap = std::fabs(fine - coarse);
+    const double share = gap / std::max(std::fabs(fine), 1e-300);
+    return share > 1e-3 ? gap : gap * std::sqrt(share);
+}
+
+Stretch interval(Given& given, double from, double length) {
+    double fine = 0.0;
+    double coarse = 0.0;
+    for (const auto& node : kKronrod) {
+        const double half = 0.5 * length;
+        const double value = node[0] == 0.0
+                                 ? given(from + half)
+                                 : given(from + half - half * node[0]) + given(from + half + half * node[0]);
+        fine += half * node[1] * value;
+        coarse += half * node[2] * value;
+    }
+    return {from, length, 0.0, fine, estimated_error(fine, coarse)};
+}
+
+Stretch panel(Given& given, double from, double cells, double scale) {
+    std::vector<double> nodes;
+    std::vector<double> values;
+    for (int n = 0; n < kNodes; ++n) {
+        nodes.push_back(std::round((cells - 1.0) * 0.5 * (1.0 - std::cos(M_PI * n / (kNodes - 1.0)))));
+        values.push_back(cell(given, from + nodes.back(), scale));
+    }
+    const std::vector<double> weights = summation_weights(nodes, cells);
+    std::vector<double> few;
+    for (std::size_t n = 0; n < nodes.size(); n += 2) few.push_back(nodes[n]);
+    const std::vector<double> coarse_weights = summation_weights(few, cells);
+    double fine = 0.0;
+    double coarse = 0.0;
+    for (std::size_t n = 0; n < nodes.size(); ++n) fine += weights[n] * values[n];
+    for (std::size_t n = 0; n < few.size(); ++n) coarse += coarse_weights[n] * values[2 * n];
+    return {from, cells, cells, fine, estimated_error(fine, coarse)};
+}
+
 struct Integral {
     double value = 0.0;
     double error = 0.0;
     bool cut = false;
 };
 
+// Stretches are divided where their estimated error is largest, until it is below this share of the whole.
+constexpr double kAccuracy = 1e-9;
+constexpr int kMostDivisions = 2000;
+
 Integral integrate(const SignedPoints& points, double beta, double scale, double deviation, StopCheck stop) {
     Given given(points, beta, scale, stop);
-    Integral out;
     const double first = points.offset.front();
     const double last = points.offset.back();
-    out.value = scale * (given(first) + given(last));  // beyond the points the integrand falls as exp(-|y|/scale)
+    // Beyond the points the integrand falls as exp(-|y|/scale).
+    const double outside = scale * (given(first) + given(last));
     const double cells = last - first;
+    std::vector<Stretch> heap;
+    const auto add = [&](double from, double count) {
+        if (count >= 2.0 * kNodes) {
+            heap.push_back(panel(given, from, count, scale));
+            std::push_heap(heap.begin(), heap.end());
+            return;
+        }
+        for (double i = 0.0; i < count; i += 1.0) {
+            heap.push_back(interval(given, from + i, 1.0));
+            std::push_heap(heap.begin(), heap.end());
+        }
+    };
     // Panels about as long as the integrand is smooth.
     const double length = std::max(1.0, std::floor(std::min({2.0 * deviation, 2.0 * scale, cells})));
-    if (length < 2.0 * kNodes) {
-        for (double i = 0.0; i < cells; i += 1.0) out.value += cell(given, first + i, scale);
-        out.error = 1e-12 * out.value;
-    } else {
-        for (double start = 0.0; start < cells; start += length) {
-            const double size = std::min(length, cells - start);
-            std::vector<double> nodes;
-            const int count = size < 2.0 * kNodes ? static_cast<int>(size) : kNodes;
-            for (int n = 0; n < count; ++n) {
-                const double u = size < 2.0 * kNodes
-                                     ? n
-                                     : std::round((size - 1.0) * 0.5 * (1.0 - std::cos(M_PI * n / (count - 1.0))));
-                nodes.push_back(u);
-            }
-            std::vector<double> values;
-            for (const double x : nodes) values.push_back(cell(given, first + start + x, scale));
-            const std::vector<double> weights = summation_weights(nodes, size);
-            double fine = 0.0;
-            for (std::size_t n = 0; n < nodes.size(); ++n) fine += weights[n] * values[n];
-            out.value += fine;
-            if (count == kNodes) {  // every second node: half the degree
-                std::vector<double> few;
-                for (int n = 0; n < count; n += 2) few.push_back(nodes[static_cast<std::size_t>(n)]);
-                const std::vector<double> coarse_weights = summation_weights(few, size);
-                double coarse = 0.0;
-                for (std::size_t n = 0; n < few.size(); ++n) coarse += coarse_weights[n] * values[2 * n];
-                // Halving the degree squares the error of the fine rule; the square root of that is pessimistic.
-                const double scale_of = std::max(std::fabs(fine), 1e-300);
-                const double gap = std::fabs(fine - coarse) / scale_of;
-                out.error += scale_of * std::pow(gap, 1.5);
+    for (double start = 0.0; start < cells; start += length) add(first + start, std::min(length, cells - start));
+    Integral out;
+    for (int i = 0;; ++i) {
+        out.value = outside;
+        out.error = 0.0;
+        for (const Stretch& stretch : heap) {
+            out.value += stretch.value;
+            out.error += stretch.error;
+        }
+        if (!(out.error > kAccuracy * out.value) || i == kMostDivisions) break;
+        // A sixteenth of the error is left behind at a time, so that the sums above cost little.
+        for (double left = out.error; left > 0.9375 * out.error && i < kMostDivisions; ++i) {
+            std::pop_heap(heap.begin(), heap.end());
+            const Stretch top = heap.back();
+            heap.pop_back();
+            left -= top.error;
+            if (top.cells > 0.0) {
+                const double part = std::floor(0.5 * top.cells);
+                add(top.from, part);
+                add(top.from + part, top.cells - part);
+            } else {
+                for (const double from : {top.from, top.from + 0.5 * top.length}) {
+                    heap.push_back(interval(given, from, 0.5 * top.length));
+                    std::push_heap(heap.begin(), heap.end());
+                }
             }
         }
     }

@@ -126,14 +126,14 @@ class Mixed(_Solved):
                 positive = float(np.sum(gap[gap > 0.0]))
                 magnitude = float(np.sum(np.append(0.0, pmf)[gap > 0.0])) * math.exp(-epsilon)
                 if positive > 1e-280:
-                    return min(0.0, math.log(positive) + epsilon), 1e-15 + 4e-15 * magnitude / positive
+                    return min(0.0, math.log(positive) + epsilon), 1e-15 + 8e-15 * magnitude / positive
             signs = np.sign(gap[gap != 0.0])
             # One change of sign of the weights is one change of sign of the densities (the normal kernel
             # is totally
             # positive), so the best event is a half line as for log-concave laws.
             if np.count_nonzero(np.diff(signs)) == 1:
                 return _core.count_delta_window(
-                    epsilon, np.ascontiguousarray(self._pmf), 2e-15, _PMF_LEFT_OUT, noise_scale, direction
+                    epsilon, np.ascontiguousarray(self._pmf), 4e-15, _PMF_LEFT_OUT, noise_scale, direction
                 )
         parts = []
         worst = 0.0

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import threading
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -48,6 +49,8 @@ class CountRelease(Result):
 
 class PartialKnowledgeCount:
     """A mechanism that releases a count with the noise it needs against attackers of partial knowledge.
+
+    One object makes the releases it was made for and no more, also when threads share it; it cannot be copied.
 
     Parameters
     ----------
@@ -107,6 +110,7 @@ class PartialKnowledgeCount:
             records, known, epsilon, delta, attacker, estimate_share, failure_share, worst_case_epsilon
         )
         self._left = integer("releases", releases, least=1)
+        self._lock = threading.Lock()
         self._calibration: CountCalibration | None = None
         if bias is not None:
             if estimate_share is not None or failure_share is not None:
@@ -132,6 +136,15 @@ class PartialKnowledgeCount:
     def calibration(self) -> CountCalibration | None:
         """The calibration, where the bias is given; None where it depends on the estimate."""
         return self._calibration
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a PartialKnowledgeCount cannot be copied or pickled: a copy would release once more")
+
+    def __copy__(self) -> NoReturn:
+        self.__reduce__()
+
+    def __deepcopy__(self, memo: object) -> NoReturn:
+        self.__reduce__()
 
     def release(self, count: int, rng: samplers.InsecureTestRng | None = None) -> CountRelease:
         """Release the count.
@@ -162,12 +175,13 @@ class PartialKnowledgeCount:
                 "of different values of the same records have no proved guarantee under partial knowledge"
             )
         number = private_count(count, self._plan.records)
-        if self._left == 0:
-            raise RuntimeError("all releases that the guarantee covers have been made")
-        self._left -= 1
+        with self._lock:
+            if self._left == 0:
+                raise RuntimeError("all releases that the guarantee covers have been made")
+            self._left -= 1
         if self._calibration is not None:
             scale = self._calibration.noise_scale
-            value = float(number) if scale == 0.0 else noisy(number, scale, rng)
+            value = float(number) if scale == 0.0 else noisy(number, scale, self._plan.records, rng)
             return CountRelease(value, scale, self._plan.records, ((value, scale),), self._calibration)
         found = estimate_and_calibrate(self._plan, number, rng)
         outputs = [(found.estimate, found.estimate_scale)]
@@ -175,7 +189,8 @@ class PartialKnowledgeCount:
             outputs.append((float(number), 0.0))
             return CountRelease(float(number), 0.0, self._plan.records, tuple(outputs), found)
         if not math.isinf(found.noise_scale):
-            outputs.append((noisy(number, found.noise_scale, rng), found.noise_scale))
+            second = noisy(number, found.noise_scale, self._plan.records, rng)
+            outputs.append((second, found.noise_scale))
         weights = [scale**-2 for _, scale in outputs]
         value = math.fsum(w * v for w, (v, _) in zip(weights, outputs, strict=True)) / math.fsum(weights)
         return CountRelease(value, math.fsum(weights) ** -0.5, self._plan.records, tuple(outputs), found)

@@ -68,7 +68,8 @@ class EstimatedCalibration(Result):
     def statement(self) -> str:
         """The guarantee and what it rests on, in words."""
         who = (
-            f"an attacker who knows at most {self.known} of the {self.records} records, drawn like the others"
+            f"an attacker who knows at most {self.known} of the {self.records} records, drawn like the others (the "
+            "guarantee is for what it learns on average over them)"
             if self.attacker == "passive"
             else f"an attacker who has chosen at most {self.known} of the {self.records} records"
         )
@@ -108,14 +109,18 @@ def private_count(value: Any, records: int) -> int:
     return min(max(number, 0), records)
 
 
-def release_grid(scale: float) -> float:
-    """Power of two, at most 1 so that counts lie on it, and about a thousandth of the noise."""
-    return math.ldexp(1.0, min(0, math.frexp(scale)[1] - 11))
+def release_grid(scale: float, records: int) -> float:
+    """Power of two, at most 1 so that counts lie on it, and about a thousandth of the noise.
+
+    Never so fine that a count plus its noise has no exact double: `records` and two bits more have to fit into
+    53, or the sum would be rounded to something else than the grid.
+    """
+    return math.ldexp(1.0, min(0, max(math.frexp(scale)[1] - 11, records.bit_length() - 51)))
 
 
-def noisy(count: int, scale: float, rng: samplers.InsecureTestRng | None) -> float:
+def noisy(count: int, scale: float, records: int, rng: samplers.InsecureTestRng | None) -> float:
     """Count plus normal noise, rounded exactly to a public grid: post-processing of the continuous mechanism."""
-    return count + float(samplers.gaussian(scale, grid=release_grid(scale), rng=rng))
+    return count + float(samplers.gaussian(scale, grid=release_grid(scale, records), rng=rng))
 
 
 def _least_bias(value: float, trials: int, scale: float, log_failure: float) -> float:
@@ -181,18 +186,20 @@ class CommonBias:
     def _piece(self, epsilon: float, noise: float, low: float, high: float) -> float:
         """Upper bound of ln delta over [low, high].
 
-        A coin of any bias in it is, with probability 1 - (high - low), one of bias low/(1 - high + low),
-        and else a
-        constant that the attacker may be told. So delta is at most the expectation of delta over the
-        number lost.
+        A coin of any bias in it is, with probability 1 - lost, a coin of bias c, and else a constant that the
+        attacker may be told: it needs (1 - lost) c <= low and (1 - lost) (1 - c) <= 1 - high. That holds for
+        every c with the lost below; the c that makes both equal loses least. So delta is at most its
+        expectation over the number of records lost.
         """
         m = self.unknown
-        lost = high - low
-        if lost == 0.0:
+        if high == low:
             return log_delta_upper(Binomial(m, low), epsilon, noise)
+        coin = low / (1.0 - (high - low)) if high - low < 1.0 else 1.0
+        if not 0.0 < coin < 1.0:
+            return log_delta_upper(Binomial(0, 0.5), epsilon, noise)
+        lost = max((coin - low) / coin, (high - coin) / (1.0 - coin)) * (1.0 + 2.0**-50)
         if not lost < 1.0:
             return log_delta_upper(Binomial(0, 0.5), epsilon, noise)
-        coin = min(1.0, low / (1.0 - lost))
         spread = math.sqrt(m * lost * (1.0 - lost))
         usual = min(m, math.ceil(m * lost + 3.0 * spread))
         rare = min(m, math.ceil(m * lost + 8.0 * spread) + 1)
@@ -337,16 +344,15 @@ def make_plan(
 def estimate_and_calibrate(plan: Plan, count: int, rng: samplers.InsecureTestRng | None) -> EstimatedCalibration:
     """The estimate from the (clamped) count, and the noise of the second release from the estimate."""
     first = plan.estimate_scale
-    estimate = noisy(count, first, rng)
+    estimate = noisy(count, first, plan.records, rng)
     return calibrate_from_estimate(plan, estimate)
 
 
 def calibrate_from_estimate(plan: Plan, estimate: float) -> EstimatedCalibration:
     """The noise of the second release; a function of public values and of the estimate alone."""
     first, plain = plan.estimate_scale, plan.plain
-    low, high = bias_range(
-        estimate, release_grid(first), first, plan.failure, plan.records, plan.known, plan.attacker
-    )
+    grid = release_grid(first, plan.records)
+    low, high = bias_range(estimate, grid, first, plan.failure, plan.records, plan.known, plan.attacker)
     law = CommonBias(plan.records - plan.known - 1, low, high)
     needed = law.least_noise(plan.epsilon, goal_of(plan.target), plain)
     floor = (

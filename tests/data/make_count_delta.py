@@ -1,6 +1,6 @@
 """Makes count_delta.json: delta of X + N(0, beta^2) shifted by one, X ~ Binomial(m, p), in both directions.
 
-Needs python-flint (ball arithmetic, 300 bits). Two methods, both from the definition:
+Needs python-flint (ball arithmetic, 300 bits, 1500 for biases next to 0 or 1). Two methods, both from the definition:
 
 integral   the positive part of f(x-1) - e^eps f(x) (or of the reverse) integrated over x: its sign changes are
            found on a fine grid over everything that matters and refined by bisection, every positive stretch is
@@ -150,6 +150,26 @@ CASES = [
     (4.3, 44, 0.992, 13.6),
     (5.5, 32, 0.9999, 2.03),
     (9.6, 55, 0.4775, 0.0347),
+    # biases so near to an end that what balances the end of the support lies deep below it
+    (0.02, 8, 6e-54, 0.0),
+    (0.138, 2, 2.4e-71, 0.134),
+    (0.00014, 8, 1.5e-29, 0.25),
+    (12.66, 3, 4.4e-44, 2.4),
+    (1.65, 3, 3e-199, 2.39),
+    (4.73, 100, 2.3e-111, 2.4),
+    (0.04, 300, 1.6e-120, 2.4),
+    (20.0, 1, 4.4e-52, 0.0125),
+    # the least noise that is not taken for none, with the threshold 40 scales from either neighbour
+    (3.6e-06, 1, 0.5, 0.0125001),
+    (16.3, 1, 0.99999999991, 0.0125001),
+    (0.0029, 2, 0.6865, 0.0125),
+    (0.3, 3, 0.9999999991, 0.02),
+    # wide noise over a law of almost no spread, epsilon not small: the plain Gaussian in disguise
+    (0.34, 107, 1e-16, 82.0),
+    (0.55, 2, 0.999999999999, 54.3),
+    (0.0005, 2, 1e-12, 74159.7),
+    (0.18, 1, 0.999999, 150.0),
+    (0.5, 40, 0.003, 30.0),
     # noise about eight times the spread: two ways to solve for the threshold
     (0.01, 100, 0.5, 39.9),
     (0.01, 100, 0.5, 40.1),
@@ -193,6 +213,7 @@ CASES = [
 def main():
     rows = []
     for epsilon, m, p, beta in CASES:
+        ctx.prec = 1500 if min(p, 1 - p) < 1e-8 else 300  # the terms differ by the bias
         row = {"epsilon": epsilon, "m": m, "p": p, "beta": beta}
         for direction in ("add", "remove"):
             if beta == 0.0:

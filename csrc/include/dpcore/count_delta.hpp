@@ -6,12 +6,13 @@
 // Method:    X binomial: b(k-1) - e^eps b(k) = C B(k) (k - kappa) with B the binomial law of one trial more, so
 //            delta = C sup_t E[(K - kappa) 1{K + N > t}]; the half-line sum of csrc/src/half_line.hpp. Where the
 //            summand is smooth on a scale of s integers, only every (s/1.6)-th is evaluated (Poisson summation).
-//            Any other log-concave X: the same sum with the weights b(k-1) - e^eps b(k).
+//            Any other log-concave X: the same sum with the weights b(k-1) - e^eps b(k). Where the noise is many
+//            times the spread of X these weights differ by little, and the law itself is summed (half_line.hpp).
 // Domain:    epsilon > 0; 0 <= unknown < 2^53; bias in [0, 1] (the double given is the exact bias);
 //            noise_scale >= 0 and finite. Outside: std::invalid_argument.
-// Guarantee: |computed / exact - 1| <= relative_error, which is (300 + 100 |ln delta|) 2^-53 for one bias: 6e-13
-// at
-//            delta = 1e-20, 8e-12 at 1e-300; delta below the range of double is kept as its logarithm.
+// Guarantee: |computed / exact - 1| <= relative_error, which for one bias is
+//            (300 + 100 |ln delta| + 4 (epsilon + |ln p| + |ln (1 - p)| + ln(unknown + 1))) 2^-53:
+//            6e-13 at delta = 1e-20, 8e-12 at 1e-300; delta below the range of double is kept as its logarithm.
 // Evidence:  proofs in docs/partial_knowledge.md; tests/test_partial_knowledge.py against integration with mpmath.
 // Reference: docs/partial_knowledge.md, theorems 1 to 4.
 #pragma once

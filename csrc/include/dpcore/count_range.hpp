@@ -12,8 +12,9 @@
 //            spent.
 // Domain:    as count_delta.hpp, groups below 2^52; 0 <= low <= high <= 1. Outside: std::invalid_argument.
 // Guarantee: two biases: |computed / exact - 1| <= relative_error, computed with the result (it grows with the
-//            cancellation in the weights, about 1e-15 times the standard deviation of the count), for
-//            delta > e^-600; below that an upper bound, the smaller group left out.
+//            cancellation in the weights, about 1e-15 times the standard deviation of the count). Groups whose
+//            sizes multiply to more than 4e6 and whose delta is below about e^-400: an upper bound, the smaller
+//            group left out.
 //            Range: delta is the exact worst case where `proved`, otherwise an upper bound of it, and
 //            exp(log_lower) is reached by the vertex given.
 // Evidence:  docs/partial_knowledge.md (proofs), tests/test_partial_knowledge.py (all vertices tried).

@@ -68,8 +68,8 @@ class EstimatedCalibration(Result):
     def statement(self) -> str:
         """The guarantee and what it rests on, in words."""
         who = (
-            f"an attacker who knows at most {self.known} of the {self.records} records, drawn like the others (the "
-            "guarantee is for what it learns on average over them)"
+            f"an attacker who knows at most {self.known} of the {self.records} records, drawn like the others "
+            "(the guarantee is for what it learns on average over them)"
             if self.attacker == "passive"
             else f"an attacker who has chosen at most {self.known} of the {self.records} records"
         )
@@ -140,13 +140,12 @@ def _least_bias(value: float, trials: int, scale: float, log_failure: float) -> 
             return exponent  # no bound; rises towards where there is one
         return math.expm1(min(exponent, 600.0)) / math.expm1(a)
 
-    low, high = math.log(1e-12), math.log(40.0)
-    best = 0.0
-    for i in range(121):  # a coarse grid first: the bound is flat where it is not positive
-        best = max(best, at(low + (high - low) * i / 120))
-    centre = max(range(121), key=lambda i: at(low + (high - low) * i / 120))
-    left, right = low + (high - low) * (centre - 1) / 120, low + (high - low) * (centre + 1) / 120
-    for _ in range(60):
+    low, high, pieces = math.log(1e-12), math.log(40.0), 60
+    coarse = [at(low + (high - low) * i / pieces) for i in range(pieces + 1)]
+    best = max(0.0, *coarse)
+    centre = coarse.index(max(coarse))
+    left, right = low + (high - low) * (centre - 1) / pieces, low + (high - low) * (centre + 1) / pieces
+    for _ in range(40):
         third = (right - left) / 3
         if at(left + third) < at(right - third):
             left += third
@@ -201,8 +200,8 @@ class CommonBias:
         if not lost < 1.0:
             return log_delta_upper(Binomial(0, 0.5), epsilon, noise)
         spread = math.sqrt(m * lost * (1.0 - lost))
-        usual = min(m, math.ceil(m * lost + 3.0 * spread))
-        rare = min(m, math.ceil(m * lost + 8.0 * spread) + 1)
+        usual = min(m, math.ceil(m * lost + 4.5 * spread))
+        rare = min(m, math.ceil(m * lost + 9.0 * spread) + 1)
         total = log_delta_upper(Binomial(m - usual, coin), epsilon, noise)
         if usual < m:
             rest = log_delta_upper(Binomial(m - rare, coin), epsilon, noise)
@@ -239,16 +238,18 @@ class CommonBias:
         def excess(noise: float) -> float:
             return max(log_delta_upper(Binomial(self.unknown, p), epsilon, noise) for p in points) - goal
 
-        noise = solve_noise(excess, plain)
-        step = 0.0
-        while noise < plain:
+        if excess(0.0) <= 0.0 and self.holds(epsilon, 0.0, goal):
+            return 0.0
+        # A bound of delta is a little above delta, so the points are asked for a little less than the goal: a
+        # hundredth of delta, which costs less than a thousandth of noise, and more where that is not enough.
+        slack = 0.01
+        while True:
+            noise = solve_noise(lambda x, slack=slack: excess(x) + slack, plain)  # type: ignore[misc]
+            if noise >= plain:
+                return plain
             if self.holds(epsilon, noise, goal):
                 return noise
-            # A bound of delta costs a little more noise than delta: try slightly more.
-            step = 0.001 if step == 0.0 else 2.0 * step
-            more = noise * (1.0 + step)
-            noise = more if noise > 0.0 else solve_noise(lambda x: excess(x) + 0.02, plain) or 0.05
-        return plain
+            slack *= 4.0
 
 
 def _log_add(a: float, b: float) -> float:

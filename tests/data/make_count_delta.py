@@ -1,6 +1,7 @@
 """Makes count_delta.json: delta of X + N(0, beta^2) shifted by one, X ~ Binomial(m, p), in both directions.
 
-Needs python-flint (ball arithmetic, 300 bits, 1500 for biases next to 0 or 1). Two methods, both from the definition:
+Needs python-flint (ball arithmetic, 300 bits, 1500 for biases next to 0 or 1). Two methods, both from the
+definition:
 
 integral   the positive part of f(x-1) - e^eps f(x) (or of the reverse) integrated over x: its sign changes are
            found on a fine grid over everything that matters and refined by bisection, every positive stretch is

@@ -16,6 +16,7 @@ import numpy as np
 from _common import human, require_release, timed, version
 from scipy import signal, stats
 
+from dpcore import gaussian
 from dpcore import partial_knowledge as pk
 
 # epsilon, unknown, bias, noise, ln of delta: from tests/data/count_delta.json (300-bit ball arithmetic)
@@ -72,21 +73,25 @@ def main() -> None:
     check()
     print(f"peers: {version('scipy')}, {version('numpy')}\n")
 
-    print("one count_delta (both directions), and one calibrate; delta about 1e-6 at bias 0.3")
-    print(f"{'unknown':>10} {'noise':>10} {'count_delta':>12} {'median':>10} {'calibrate':>11} {'noise 0':>10}")
+    print("one count_delta (both directions), without noise, and one calibrate to delta = 1e-9, at bias 0.3")
+    print(
+        f"{'unknown':>10} {'noise':>10} {'count_delta':>12} {'median':>10} {'noise 0':>10} {'calibrate':>11} {'median':>10}"
+    )
     for power in range(3, 13):
         unknown = 10**power
         spread = math.sqrt(0.21 * unknown)
-        epsilon = 4.2 / spread / math.sqrt(1.25)
-        noise = 0.5 * spread
+        # Noise and records together are a normal law of 1.25 spreads, about, which has delta = 1e-9 at this epsilon.
+        epsilon = float(gaussian.epsilon(sigma=1.25 * spread, delta=1e-9))
         case = dict(epsilon=epsilon, records=unknown + 1, known=0, bias=0.3)
+        noise = pk.calibrate(**case, delta=1e-9).noise_scale
+        if not 0.6 * spread < noise < 0.9 * spread:
+            raise SystemExit(f"calibrate gave {noise} for a spread of {spread}; nothing was timed")
         one = timed(lambda case=case, noise=noise: pk.count_delta(**case, noise_scale=noise))
         zero = timed(lambda case=case: pk.count_delta(**case, noise_scale=0.0))
-        all_ = timed(lambda case=case: pk.calibrate(**case, delta=1e-6), samples=3)
+        all_ = timed(lambda case=case: pk.calibrate(**case, delta=1e-9), samples=5)
         print(
-            f"{unknown:>10.0e} {noise:>10.4g} {human(one.best):>12} {human(one.median):>10} "
-            f"{human(all_.best):>11} "
-            f"{human(zero.best):>10}"
+            f"{unknown:>10.0e} {noise:>10.4g} {human(one.best):>12} {human(one.median):>10} {human(zero.best):>10} "
+            f"{human(all_.best):>11} {human(all_.median):>10}"
         )
 
     print("\nagainst the thesis's method (binomial on a grid, fftconvolve, 100,000 buckets)")

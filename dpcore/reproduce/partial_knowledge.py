@@ -109,8 +109,7 @@ def run(
     out : Path
         Folder, made if missing.
     cells : sequence, optional
-        Another grid than the default one, as made by `grid`. The comparison shows what it holds of
-        bias 0.5 at known share 0.5, and of a million records at epsilon 0.01, for delta = 1e-6.
+        Another grid than the default one, as made by `grid`, for the table; the figures do not depend on it.
     executor : concurrent.futures.Executor, optional
         Where the grid is computed; in this process by default.
     progress : bool
@@ -139,31 +138,52 @@ def run(
     return files + write_page(out, NAME, TITLE, sections)
 
 
-def _pick(table: dict[str, list[Any]], **fixed: float) -> dict[str, Any]:
-    keep = [i for i in range(len(table["records"])) if all(math.isclose(table[k][i], v) for k, v in fixed.items())]
-    return {name: np.array([column[i] for i in keep]) for name, column in table.items()}
+def _relative(n: int, known: int, epsilon: float, bias: float) -> tuple[float, float]:
+    """Noise over analytic sigma at delta = 1e-6: bias known, and bias estimated (at the expected estimate)."""
+    found = pk.calibrate(epsilon=epsilon, delta=1e-6, records=n, known=known, bias=bias)
+    plan = make_plan(n, known, epsilon, 1e-6, "passive", None, None, math.inf)
+    estimated = calibrate_from_estimate(plan, float(round(bias * n))).combined_noise_scale
+    return found.noise_scale / found.gaussian_sigma, estimated / found.gaussian_sigma
 
 
 def _comparison(out: Path, table: dict[str, list[Any]]) -> tuple[Section, list[Path]]:
     plt = pyplot()
     figure, axes = plt.subplots(1, 2, figsize=(10, 4.2), sharey=True)
-    for n in (10**4, 10**5, 10**6, 10**7):
-        part = _pick(table, records=n, delta=1e-6, bias=0.5, known_share=0.5)
-        axes[0].plot(part["epsilon"], np.maximum(part["noise"], 1e-3), marker="o", label=f"{n:,} records")
-    part = _pick(table, records=10**4, delta=1e-6, bias=0.5, known_share=0.5)
-    axes[0].plot(part["epsilon"], part["analytic"], color="black", label="analytic Gaussian")
-    axes[0].set(xscale="log", yscale="log", xlabel="epsilon", ylabel="noise scale (1e-3 stands for none)")
+    epsilons = np.geomspace(0.001, 1.0, 61)
+    data: dict[str, list[float]] = {name: [] for name in ("records", "epsilon", "bias", "known_share")}
+    data |= {"known_bias": [], "estimated_bias": []}
+
+    def curve(axis: Any, color: str, label: str, x: Any, cells: list[tuple[int, float, float, float]]) -> None:
+        values = np.array([_relative(n, min(n - 1, round(share * n)), e, bias) for n, e, bias, share in cells])
+        axis.plot(x, values[:, 0], color=color, linestyle="-", label=label)
+        axis.plot(x, values[:, 1], color=color, linestyle=":")
+        for cell, row in zip(cells, values.tolist(), strict=True):
+            for name, value in zip(data, (*cell, *row), strict=True):
+                data[name].append(value)
+
+    for i, n in enumerate((10**4, 10**5, 10**6, 10**7, 10**9)):
+        curve(axes[0], f"C{i}", f"{n:,} records", epsilons, [(n, float(e), 0.5, 0.5) for e in epsilons])
+    shares = np.linspace(0.01, 0.99, 50)
+    for i, bias in enumerate((0.01, 0.1, 0.5)):
+        curve(axes[1], f"C{i}", f"bias {bias:g}", shares, [(10**6, 0.01, bias, float(s)) for s in shares])
+    for axis, x in ((axes[0], epsilons[:-1]), (axes[1], np.array([0.01, 0.99]))):
+        e = x if axis is axes[0] else np.full(2, 0.01)
+        plain = np.asarray(gaussian.sigma(epsilon=e, delta=1e-6))
+        for method, style in (("probabilistic", "--"), ("classical", "-.")):
+            sigma = np.asarray(gaussian.sigma(epsilon=e, delta=1e-6, method=method))
+            axis.plot(x, sigma / plain, color="black", linestyle=style, label=f"{method} sigma")
+        axis.plot(x, np.ones(len(x)), color="black", linestyle="-", label="analytic sigma")
+        axis.plot([], [], color="gray", linestyle=":", label="dotted: bias estimated")
+    axes[0].set(xscale="log", xlabel="epsilon", ylabel="noise over the analytic sigma", ylim=(-0.05, 2.9))
     axes[0].set_title("bias 0.5, half of the records known")
-    for bias in (0.01, 0.1, 0.5):
-        part = _pick(table, records=10**6, delta=1e-6, bias=bias, epsilon=0.01)
-        axes[1].plot(part["known_share"], np.maximum(part["noise"], 1e-3), marker="o", label=f"bias {bias:g}")
-    part = _pick(table, records=10**6, delta=1e-6, bias=0.5, epsilon=0.01)
-    axes[1].plot(part["known_share"], part["analytic"], color="black", label="analytic Gaussian")
     axes[1].set(xlabel="share of the records that is known")
     axes[1].set_title("a million records, epsilon 0.01")
     for axis in axes:
-        axis.legend()
-    files = save_figure(figure, out, "partial-knowledge-comparison")
+        axis.legend(fontsize=7, ncols=2, loc="upper center")
+    files = [
+        *save_figure(figure, out, "partial-knowledge-comparison"),
+        write_csv(out / "partial-knowledge-comparison.csv", data),
+    ]
     zero = sum(1 for x in table["noise"] if x == 0.0)
     half = sum(1 for x in table["saving"] if x >= 0.5)
     pairs = [(a, b) for a, b in zip(table["noise_unknown_bias"], table["analytic"], strict=True) if a == a]
@@ -191,14 +211,17 @@ def _baselines(out: Path, table: dict[str, list[Any]]) -> tuple[Section, list[Pa
     epsilon = np.geomspace(0.001, 0.99, 60)
     figure, axis = plt.subplots()
     data: dict[str, Any] = {"epsilon": epsilon.tolist()}
-    for n in (10**4, 10**5, 10**6, 10**7):
-        for method in ("classical", "probabilistic", "analytic"):
+    styles = {"classical": "-", "probabilistic": "--", "analytic": ":"}
+    for i, n in enumerate((10**4, 10**5, 10**6, 10**7)):
+        for method, style in styles.items():
             values = np.asarray(gaussian.sigma(epsilon=epsilon, delta=1e-6, sensitivity=1 / n, method=method))
             data[f"{method}_{n}"] = values.tolist()
-            if method != "analytic":
-                axis.plot(epsilon, values, label=f"{method}, {n:,}")
+            label = f"{n:,} records" if method == "classical" else None
+            axis.plot(epsilon, values, color=f"C{i}", linestyle=style, label=label)
+    for method, style in styles.items():
+        axis.plot([], [], color="gray", linestyle=style, label=method)
     axis.set(xscale="log", yscale="log", xlabel="epsilon", ylabel="noise scale of the mean")
-    axis.legend(fontsize=7)
+    axis.legend(fontsize=8, ncols=2)
     files = [
         *save_figure(figure, out, "partial-knowledge-figure-3-1"),
         write_csv(out / "partial-knowledge-figure-3-1.csv", data),
@@ -260,6 +283,7 @@ def _run_times(out: Path, table: dict[str, list[Any]]) -> tuple[Section, list[Pa
     from scipy import stats
 
     data: dict[str, list[float]] = {"records": [], "known_share": [], "scipy_seconds": [], "dpcore_seconds": []}
+    published.occurrence_probabilities(records=100, known=10, count=50)  # the first call pays for imports
     for n in (10**4, 2 * 10**4, 5 * 10**4):
         for share in (0.1, 0.5, 0.9):
             known, count = round(share * n), n // 2
@@ -279,7 +303,8 @@ def _run_times(out: Path, table: dict[str, list[Any]]) -> tuple[Section, list[Pa
     axis.bar(at - 0.2, data["scipy_seconds"], 0.4, label="scipy.stats.hypergeom.pmf, one class a call")
     axis.bar(at + 0.2, data["dpcore_seconds"], 0.4, label="all classes at once")
     labels = [f"{int(n):,}\n{s:g}" for n, s in zip(data["records"], data["known_share"], strict=True)]
-    axis.set(yscale="log", ylabel="seconds", xticks=at, xticklabels=labels)
+    axis.set(yscale="log", ylabel="seconds", xlabel="records, and share of them that is known")
+    axis.set(xticks=at, xticklabels=labels)
     axis.legend(fontsize=8)
     files = [
         *save_figure(figure, out, "partial-knowledge-figure-5-1"),
@@ -308,7 +333,7 @@ def _chernoff(out: Path, table: dict[str, list[Any]]) -> tuple[Section, list[Pat
         data[f"epsilon_{n}"] = epsilon.tolist()
         axes[0].plot(bias, taus[:, 0], label=f"{n:,} records")
         axes[1].plot(bias, epsilon, label=f"{n:,} records")
-    axes[0].set(yscale="log", xlabel="bias", ylabel="tau_1")
+    axes[0].set(yscale="log", xlabel="bias", ylabel="tau_1 (tau_2 is its mirror image)")
     axes[1].set(yscale="log", xlabel="bias", ylabel="smallest supported epsilon")
     axes[0].legend()
     files = [
@@ -341,8 +366,8 @@ def _truncation(out: Path, table: dict[str, list[Any]]) -> tuple[Section, list[P
             for e in epsilon
         ]
         data[f"error_{bias}"] = errors
-        axis.plot(epsilon, np.maximum(errors, 1e-20), label=f"bias {bias:g}")
-    axis.set(xscale="log", yscale="log", xlabel="epsilon", ylabel="truncation error (line 9)")
+        axis.plot(epsilon, errors, label=f"bias {bias:g}")
+    axis.set(xscale="log", yscale="log", xlabel="epsilon", ylabel="truncation error (line 9)", ylim=(1e-20, 2))
     axis.legend()
     files = [
         *save_figure(figure, out, "partial-knowledge-figure-5-3"),

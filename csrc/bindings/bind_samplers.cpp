@@ -81,6 +81,27 @@ py::list table_columns(const dpcore::BinTable& table) {
     return out;
 }
 
+// Noise added to private values of one type: `name` for one of them, `name`_fill for an array.
+template <class Noise, class Value>
+void register_grid_add(py::module_& module, const std::string& name) {
+    module.def(name.c_str(), [](double scale, double grid, Value value, TestRng* rng) {
+        const Noise noise(scale, grid);
+        return with_source(rng, [&](dpcore::RandomSource& source) { return noise.add(source, value); });
+    });
+    module.def((name + "_fill").c_str(),
+               [](double scale, double grid, const py::array_t<Value, py::array::c_style>& values, Reals out,
+                  TestRng* rng) {
+                   if (values.size() != out.size()) throw std::invalid_argument("values and out differ in size");
+                   const Noise noise(scale, grid);
+                   const dpcore::ChaChaKey key = key_of(rng);
+                   const Value* from = values.data();
+                   double* at = out.mutable_data();
+                   const auto count = static_cast<std::size_t>(out.size());
+                   interruptible([&](dpcore::StopCheck stop) { noise.add(key, from, at, count, stop); });
+               },
+               py::arg(), py::arg(), py::arg().noconvert(), py::arg().noconvert(), py::arg());
+}
+
 template <class Noise>
 void register_grid_sampler(py::module_& module, const std::string& name) {
     module.def(("sample_" + name).c_str(), [](double scale, double grid, TestRng* rng) {
@@ -96,21 +117,8 @@ void register_grid_sampler(py::module_& module, const std::string& name) {
                    interruptible([&](dpcore::StopCheck stop) { noise.fill(key, at, count, stop); });
                },
                py::arg(), py::arg(), py::arg().noconvert(), py::arg());
-    module.def(("sample_" + name + "_add").c_str(), [](double scale, double grid, double value, TestRng* rng) {
-        const Noise noise(scale, grid);
-        return with_source(rng, [&](dpcore::RandomSource& source) { return noise.add(source, value); });
-    });
-    module.def(("sample_" + name + "_add_fill").c_str(),
-               [](double scale, double grid, const Reals& values, Reals out, TestRng* rng) {
-                   if (values.size() != out.size()) throw std::invalid_argument("values and out differ in size");
-                   const Noise noise(scale, grid);
-                   const dpcore::ChaChaKey key = key_of(rng);
-                   const double* from = values.data();
-                   double* at = out.mutable_data();
-                   const auto count = static_cast<std::size_t>(out.size());
-                   interruptible([&](dpcore::StopCheck stop) { noise.add(key, from, at, count, stop); });
-               },
-               py::arg(), py::arg(), py::arg().noconvert(), py::arg().noconvert(), py::arg());
+    register_grid_add<Noise, double>(module, "sample_" + name + "_add");
+    register_grid_add<Noise, std::int64_t>(module, "sample_" + name + "_add_integer");
     module.def(("sample_" + name + "_limit").c_str(),
                [](double scale, double grid) { return Noise(scale, grid).limit(); });
 }

@@ -103,6 +103,7 @@ private:
         std::memcpy(s.key.words.data(), drawn, sizeof s.key.words);
         std::memcpy(s.words, drawn + sizeof s.key.words, sizeof s.words);
         wipe(drawn, sizeof drawn);
+        wipe_stack();
         s.since_seed += kBlocks;
         s.left = kWords;
     }

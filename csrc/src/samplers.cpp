@@ -17,8 +17,6 @@ namespace dpcore {
 
 namespace {
 
-__extension__ typedef __int128 Int128;
-
 constexpr unsigned kUniformBits = 26;
 constexpr std::uint64_t kUniformMask = (std::uint64_t{1} << kUniformBits) - 1;
 constexpr double kUniformScale = 0x1p26;
@@ -526,6 +524,7 @@ void draw_chunk(const Law& law, KeyedStream& stream, std::size_t count, Sink sin
         done += kept;
     }
     wipe(&b, sizeof b);
+    wipe_stack();  // here, where the stream was called from, and not only where it is destroyed
 }
 
 }  // namespace
@@ -625,7 +624,9 @@ template class Sampler<RoundedGaussianLaw>;
 namespace {
 
 constexpr int kGridBits = 40;
-constexpr double kLimitInGrids = 0x1p120;  // leaves the sum with a draw (below 2^57) far from the ends of 128 bits
+constexpr int kLimitBits = 120;  // leaves the sum with a draw (below 2^57) far from the ends of 128 bits
+constexpr double kLimitInGrids = 0x1p120;
+static_assert(kLimitInGrids == static_cast<double>(Int128{1} << kLimitBits));
 constexpr double kGreatestLimit = 0x1p1000;
 
 double checked_grid(double scale, double grid) {
@@ -652,32 +653,67 @@ GridNoise<Rounded>::GridNoise(double scale, double grid)
       rounded_(scale / grid_) {}
 
 template <class Rounded>
-double GridNoise<Rounded>::combine(double value, std::int64_t draw) const {
+Int128 GridNoise<Rounded>::cells(double value) const {
     // Comparisons with NaN are false: NaN becomes 0.
     double v = value > -limit_ ? value : -limit_;
     v = v < limit_ ? v : limit_;
     v = value == value ? v : 0.0;
     // A power of two: the quotient is exact, but for values so small that they round to 0 either way. nearbyint
     // rounds to nearest, ties to even.
-    const Int128 sum = static_cast<Int128>(std::nearbyint(v / grid_)) + draw;
-    return static_cast<double>(sum) * grid_;
+    return static_cast<Int128>(std::nearbyint(v / grid_));
+}
+
+template <class Rounded>
+Int128 GridNoise<Rounded>::cells(std::int64_t value) const {
+    const int exponent = std::ilogb(grid_);
+    if (exponent > 64) return 0;  // |value| <= 2^63 is less than half a cell
+    if (exponent > 0) {
+        // The value as a multiple of 2^exponent, to nearest, ties to even.
+        const Int128 below = static_cast<Int128>(value) >> exponent;
+        const Int128 rest = value - below * (Int128{1} << exponent);
+        const Int128 half = Int128{1} << (exponent - 1);
+        return below + (rest > half || (rest == half && (below & 1) != 0) ? 1 : 0);
+    }
+    const Int128 most = Int128{1} << kLimitBits;
+    const Int128 reach = -exponent > kLimitBits ? 0 : most >> -exponent;  // largest value that is not clamped
+    if (value > reach) return most;
+    if (value < -reach) return -most;
+    return -exponent > kLimitBits ? 0 : value * (Int128{1} << -exponent);
+}
+
+template <class Rounded>
+template <class Value>
+void GridNoise<Rounded>::add_all(const ChaChaKey& key, const Value* values, double* out, std::size_t count,
+                                 StopCheck stop, unsigned threads) const {
+    for_chunks(count, Rounded::kChunk, threads, stop, [&](std::size_t number, std::size_t begin, std::size_t end) {
+        KeyedStream stream(key, number);
+        draw_chunk(rounded_.law(), stream, end - begin,
+                   [this, from = values + begin, at = out + begin](std::size_t i, std::int64_t draw) {
+                       at[i] = combine(cells(from[i]), draw);
+                   });
+    });
 }
 
 template <class Rounded>
 double GridNoise<Rounded>::add(RandomSource& source, double value) const {
-    return combine(value, rounded_(source));
+    return combine(cells(value), rounded_(source));
+}
+
+template <class Rounded>
+double GridNoise<Rounded>::add(RandomSource& source, std::int64_t value) const {
+    return combine(cells(value), rounded_(source));
 }
 
 template <class Rounded>
 void GridNoise<Rounded>::add(const ChaChaKey& key, const double* values, double* out, std::size_t count,
                              StopCheck stop, unsigned threads) const {
-    for_chunks(count, Rounded::kChunk, threads, stop, [&](std::size_t number, std::size_t begin, std::size_t end) {
-        KeyedStream stream(key, number);
-        draw_chunk(rounded_.law(), stream, end - begin,
-                   [this, from = values + begin, at = out + begin](std::size_t i, std::int64_t draw) {
-                       at[i] = combine(from[i], draw);
-                   });
-    });
+    add_all(key, values, out, count, stop, threads);
+}
+
+template <class Rounded>
+void GridNoise<Rounded>::add(const ChaChaKey& key, const std::int64_t* values, double* out, std::size_t count,
+                             StopCheck stop, unsigned threads) const {
+    add_all(key, values, out, count, stop, threads);
 }
 
 template class GridNoise<RoundedLaplace>;

@@ -9,6 +9,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from scipy import special
 
 from dpcore import _validation
 from dpcore._results import Result
@@ -21,16 +22,24 @@ NEIGHBOURS = ("add_remove", "replace")
 NOTHING_STATED = "no sensitivity was given, so no privacy is stated."
 
 
+def _nearest(exact: Fraction) -> float:
+    try:
+        return float(exact)
+    except OverflowError:
+        return math.inf
+
+
 def up(exact: Fraction) -> float:
-    """The smallest double that is at least `exact`."""
-    nearest = float(exact)
-    return nearest if Fraction(nearest) >= exact else math.nextafter(nearest, math.inf)
+    """The smallest double that is at least `exact`; infinity beyond them."""
+    nearest = _nearest(exact)
+    return nearest if math.isinf(nearest) or Fraction(nearest) >= exact else math.nextafter(nearest, math.inf)
 
 
 def down(exact: Fraction) -> float:
-    """The largest double that is at most `exact`."""
-    nearest = float(exact)
-    return nearest if Fraction(nearest) <= exact else math.nextafter(nearest, -math.inf)
+    """The largest double that is at most `exact`, which is not negative."""
+    nearest = _nearest(exact)
+    below = not math.isinf(nearest) and Fraction(nearest) <= exact
+    return nearest if below else math.nextafter(nearest, -math.inf)
 
 
 def root_up(whole: int) -> float:
@@ -41,7 +50,7 @@ def root_up(whole: int) -> float:
 
 @dataclasses.dataclass(frozen=True)
 class ExpectedError(Result):
-    """Expected error of one released number; upper bounds, within a part in 2**30 of the exact value.
+    """Expected error of one released number; upper bounds, within a part in 2**30 of the least that holds.
 
     Attributes
     ----------
@@ -139,12 +148,54 @@ def optional_positive(name: str, value: Any) -> float | None:
     return None if value is None else _validation.scalar(name, _validation.positive(name, value))
 
 
+def checked_promise(values_on_grid: Any, grid: Any) -> bool:
+    """The promise that true values lie on the grid: it takes noise away, so nothing but True makes it."""
+    if not isinstance(values_on_grid, bool):
+        raise TypeError(f"values_on_grid must be True or False, got {values_on_grid!r}")
+    if values_on_grid and grid is None:
+        raise TypeError("grid must be given with values_on_grid")
+    return values_on_grid
+
+
+def fits_the_grid(scale: float, grid: float) -> float:
+    """The scale after the allowance for rounding, which a tiny budget can make too large for the samplers."""
+    if not scale < grid * 2.0**50:
+        raise ValueError(
+            "epsilon must be large enough for noise below 2**50 grid cells, the allowance for rounding included; "
+            f"got noise of scale {scale!r} on the grid {grid!r}"
+        )
+    return scale
+
+
+def stated_epsilon(exact: Fraction, scale: float) -> float:
+    """The epsilon that follows from a sensitivity and a scale, rounded up."""
+    epsilon = up(exact / Fraction(scale))
+    if not epsilon < math.inf:
+        raise ValueError(f"sensitivity / scale must be a finite number, got scale {scale!r}")
+    return epsilon
+
+
+def whole(name: str, value: Any, *, least: int, most: int) -> int:
+    """A whole number in [least, most]; unlike an index, 1.0 is one: sensitivities are computed in floats."""
+    given = int(value) if isinstance(value, (float, np.floating)) and float(value).is_integer() else value
+    return _validation.integer(name, given, least=least, most=most)
+
+
 def between_neighbours(neighbours: str | None, sensitivity: float) -> str:
     """The relation and the sensitivity in words."""
     if neighbours is None:
         return f"between any two data sets whose true values differ by at most the sensitivity {sensitivity:.6g}"
     how = "adding or removing" if neighbours == "add_remove" else "replacing"
     return f"between data sets that differ by {how} one record, of sensitivity {sensitivity:.6g}"
+
+
+LEAST_POSITIVE = math.nextafter(0.0, 1.0)  # an upper bound on what underflows
+
+
+def normal_half_width(level: float) -> float:
+    """z with Pr[abs(Z) <= z] = level for a standard normal Z, rounded outward (scipy errs by parts in 10^15)."""
+    z = math.sqrt(2) * special.erfinv(level) if level < 0.5 else -special.ndtri((1 - level) / 2)
+    return float(z) * (1 + 1e-13)
 
 
 def checked_level(level: Any) -> float:

@@ -15,11 +15,22 @@ from dpcore import _validation
 from dpcore._core import InsecureTestRng
 from dpcore._results import Result
 from dpcore._validation import FloatArray
-from dpcore.mechanisms._base import ExpectedError, Mechanism, NoiseInterval, checked_level, set_fields
+from dpcore.mechanisms._base import (
+    ExpectedError,
+    Mechanism,
+    NoiseInterval,
+    between_neighbours,
+    checked_level,
+    set_fields,
+)
 from dpcore.mechanisms._real import Laplace
+from dpcore.samplers._arguments import private_numbers
 
 if TYPE_CHECKING:
     from dpcore.accounting import PrivacyLoss
+
+
+_GREATEST_ITERATED_LATTICE = 4096  # iterating takes a matrix of the lattice squared: 128 MiB
 
 
 def basis(points: FloatArray, lattice: int) -> FloatArray:
@@ -38,6 +49,8 @@ def iterated(values: FloatArray, lattice: int, order: int) -> FloatArray:
 
     (I - B)^h applied on the lattice only needs B at lattice points: c = sum_{i<h} (I - B)^i f.
     """
+    if order == 1:
+        return values
     nodes = np.arange(lattice + 1) / lattice
     operator = basis(nodes, lattice)  # (B f)(node) = operator @ f
     term, total = values, values.copy()
@@ -124,7 +137,7 @@ class Bernstein(Mechanism):
     sensitivity : float
         Finite, > 0: the most that the function changes anywhere (sup norm) between neighbouring data sets.
     lattice : int
-        k: the lattice has k + 1 points an axis.
+        k: the lattice has k + 1 points an axis; at most 4096 for order > 1.
     order : int
         h >= 1: how often the Bernstein operator is iterated; smoother functions gain from a larger h.
     dimension : int
@@ -169,6 +182,9 @@ class Bernstein(Mechanism):
         points = (k + 1) ** size
         if points > 10**7:
             raise ValueError(f"(lattice + 1)**dimension must be at most 10**7, got {points}")
+        times = _validation.integer("order", order, least=1, most=1000)
+        if times > 1 and k > _GREATEST_ITERATED_LATTICE:
+            raise ValueError(f"lattice must be at most {_GREATEST_ITERATED_LATTICE} for order > 1, got {k}")
         noise = Laplace(
             epsilon=epsilon, sensitivity=sensitivity, dimension=points, norm="linf", neighbours=neighbours
         )
@@ -177,7 +193,7 @@ class Bernstein(Mechanism):
             epsilon=noise.epsilon,
             sensitivity=noise.sensitivity,
             lattice=k,
-            order=_validation.integer("order", order, least=1, most=1000),
+            order=times,
             dimension=size,
             neighbours=noise.neighbours,
             _noise=noise,
@@ -208,9 +224,7 @@ class Bernstein(Mechanism):
             A predictable generator for tests.
         """
         shape = (self.lattice + 1,) * self.dimension
-        values = np.asarray(value(self.points()) if callable(value) else value)
-        if values.dtype.kind not in "iufb":
-            raise TypeError(f"function values must be numbers, got dtype {values.dtype}")
+        values = np.asarray(private_numbers("value", value(self.points()) if callable(value) else value))
         if values.shape != shape:
             raise ValueError(f"function values must have shape {shape}, got {values.shape}")
         noisy = np.asarray(self._noise.release(values.reshape(-1), rng)).reshape(shape)
@@ -250,8 +264,8 @@ class Bernstein(Mechanism):
     def statement(self) -> str:
         """The guarantee in words."""
         return (
-            f"Each function released is {self.epsilon:.6g}-differentially private between any two data sets whose "
-            f"functions differ by at most {self.sensitivity:.6g} everywhere."
+            f"Each function released is {self.epsilon:.6g}-differentially private "
+            f"{between_neighbours(self.neighbours, self.sensitivity)} anywhere on the domain."
         )
 
     def to_dict(self) -> dict[str, Any]:

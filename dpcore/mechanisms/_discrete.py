@@ -14,6 +14,7 @@ from dpcore import _core, _validation
 from dpcore._core import InsecureTestRng
 from dpcore._validation import IntArray
 from dpcore.mechanisms._base import (
+    LEAST_POSITIVE,
     NOTHING_STATED,
     ExpectedError,
     Mechanism,
@@ -22,14 +23,22 @@ from dpcore.mechanisms._base import (
     checked_level,
     checked_neighbours,
     checked_norm,
+    normal_half_width,
     one_of,
     optional_positive,
     root_up,
     set_fields,
+    stated_epsilon,
     up,
+    whole,
 )
-from dpcore.samplers._arguments import GREATEST_SCALE, LEAST_SCALE, integer_scale, source_of
-from dpcore.samplers._selection import integers_of
+from dpcore.samplers._arguments import (
+    GREATEST_SCALE,
+    LEAST_SCALE,
+    integer_scale,
+    private_integers,
+    source_of,
+)
 
 if TYPE_CHECKING:
     from dpcore.accounting import PrivacyLoss
@@ -39,7 +48,7 @@ _GREATEST_SENSITIVITY = 2**53
 
 def _release(mechanism: Any, value: Any, rng: Any, one: Any, many: Any) -> int | IntArray:
     source = source_of(rng)
-    values = integers_of("value", value)
+    values = private_integers("value", value)
     if mechanism.dimension != 1 and (isinstance(values, int) or values.shape[-1] != mechanism.dimension):
         shape = () if isinstance(values, int) else values.shape
         raise ValueError(
@@ -62,8 +71,8 @@ class DiscreteLaplace(Mechanism):
     epsilon : float, optional
         Finite, > 0. Either this or `scale`.
     sensitivity : int
-        At least 1: largest distance between the true values of neighbouring data sets. May only be left out when
-        `scale` is given; then the mechanism makes no statement about privacy.
+        A whole number of at least 1: largest distance between the true values of neighbouring data sets. May only
+        be left out when `scale` is given; then the mechanism makes no statement about privacy.
     scale : float, optional
         In [1e-3, 1e15].
     dimension : int
@@ -113,7 +122,7 @@ class DiscreteLaplace(Mechanism):
             scale = integer_scale("sensitivity / epsilon", up(Fraction(l1) / Fraction(budget)))
         else:
             scale = integer_scale("scale", scale)
-            budget = None if l1 is None else up(Fraction(l1) / Fraction(scale))
+            budget = None if l1 is None else stated_epsilon(Fraction(l1), scale)
         set_fields(
             self,
             epsilon=budget,
@@ -130,7 +139,7 @@ class DiscreteLaplace(Mechanism):
             if which == "epsilon":
                 raise TypeError("sensitivity must be given with epsilon")
             return None
-        return _validation.integer("sensitivity", sensitivity, least=1, most=_GREATEST_SENSITIVITY)
+        return whole("sensitivity", sensitivity, least=1, most=_GREATEST_SENSITIVITY)
 
     def release(self, value: ArrayLike, rng: InsecureTestRng | None = None) -> int | IntArray:
         """Release an integer, an array of integers, or (``dimension > 1``) vectors along the last axis.
@@ -150,19 +159,17 @@ class DiscreteLaplace(Mechanism):
         """Expected absolute (1 / sinh(1/scale)) and squared (1 / (2 sinh(1/(2 scale))**2)) error."""
         x = 1 / self.scale
         if x > 700:
-            return ExpectedError(math.nextafter(0.0, 1.0), math.nextafter(0.0, 1.0))
-        return ExpectedError((1 + 1e-14) / math.sinh(x), (1 + 1e-14) / (2 * math.sinh(x / 2) ** 2))
+            return ExpectedError(LEAST_POSITIVE, LEAST_POSITIVE)
+        slack = 1 + 1e-14 * (1 + x)  # the rounding of x counts x times in exp(-x)
+        return ExpectedError(slack / math.sinh(x), slack / (2 * math.sinh(x / 2) ** 2))
 
     def interval(self, level: float) -> NoiseInterval:
         """Whole half width w with Pr[abs(noise) <= w] >= level; the smallest, unless rounding cannot tell."""
         checked = checked_level(level)
-        # Pr[abs(noise) > w] = 2 q**(w + 1) / (1 + q), q = exp(-1/scale)
-        q = math.exp(-1 / self.scale)
-        wanted = self.scale * (math.log(2 / (1 + q)) - math.log1p(-checked)) - 1
-        width = max(0.0, math.floor(wanted))
-        # The logarithms err by parts in 10^15: step up unless the margin is beyond that.
-        if width < wanted + 1e-13 * (1 + abs(wanted)):
-            width += 1 if wanted > -1e-13 else 0
+        # Pr[abs(noise) > w] = 2 q**(w + 1) / (1 + q), q = exp(-1/scale), and 2 / (1 + q) = 1 / (1 - (1 - q)/2)
+        needed = -math.log1p(math.expm1(-1 / self.scale) / 2) - math.log1p(-checked)
+        # Both terms are positive and err by parts in 10^15; where that leaves two candidates, the wider one.
+        width = max(0, math.ceil(self.scale * needed * (1 + 1e-14) - 1))
         return NoiseInterval(checked, float(width))
 
     def privacy_loss(self) -> PrivacyLoss:
@@ -270,7 +277,7 @@ class DiscreteGaussian(Mechanism):
         distance: float | None = None
         if sensitivity is not None:
             if size == 1:
-                distance = _validation.integer("sensitivity", sensitivity, least=1, most=_GREATEST_SENSITIVITY)
+                distance = whole("sensitivity", sensitivity, least=1, most=_GREATEST_SENSITIVITY)
             else:
                 rule = f"a number in [1, {_GREATEST_SENSITIVITY}]"
                 distance = _validation.scalar(
@@ -313,9 +320,9 @@ class DiscreteGaussian(Mechanism):
 
             near = gaussian.sigma(epsilon=epsilon, delta=delta, sensitivity=distance)
             low, high = max(LEAST_SCALE * 10, near / 2), min(GREATEST_SCALE, 2 * near + 1)
-            whole = int(distance)
+            shift = int(distance)
             found = accounting.calibrate(
-                lambda s: accounting.from_discrete_gaussian(sigma=s, sensitivity=whole),
+                lambda s: accounting.from_discrete_gaussian(sigma=s, sensitivity=shift),
                 epsilon=epsilon,
                 delta=delta,
                 parameter_range=(low, high),
@@ -360,7 +367,8 @@ class DiscreteGaussian(Mechanism):
             k, w = self._tail_sums(math.ceil(40 * s) + 2)
             total = 2 * w.sum() - 1
             return ExpectedError(
-                float(2 * (k * w).sum() / total) * (1 + 1e-12), float(2 * (k * k * w).sum() / total) * (1 + 1e-12)
+                max(float(2 * (k * w).sum() / total) * (1 + 1e-12), LEAST_POSITIVE),
+                max(float(2 * (k * k * w).sum() / total) * (1 + 1e-12), LEAST_POSITIVE),
             )
         # The variance is below sigma^2, and the absolute moment below sigma sqrt(2/pi) (Euler-Maclaurin: the
         # sum of k exp(-k^2/(2 sigma^2)) over k > 0 is sigma^2 - 1/12 + ..., to be divided by sigma sqrt(pi/2)).
@@ -375,11 +383,7 @@ class DiscreteGaussian(Mechanism):
             enough = beyond / (2 * w.sum() - 1) * (1 + 1e-12) <= (1 - checked) * (1 - 1e-12)
             return NoiseInterval(checked, float(np.argmax(enough)))
         # Pr[noise >= w + 1] is below the normal tail from w on, the weights being decreasing.
-        from scipy import special
-
-        return NoiseInterval(
-            checked, float(math.ceil(-self.scale * special.ndtri((1 - checked) / 2) * (1 + 1e-12)) + 1)
-        )
+        return NoiseInterval(checked, float(math.ceil(self.scale * normal_half_width(checked)) + 1))
 
     def privacy_loss(self) -> PrivacyLoss:
         """Privacy loss of one release; of a vector, its (epsilon, delta) promise."""

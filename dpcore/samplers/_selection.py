@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, overload
+from typing import overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from dpcore import _core, _validation
 from dpcore._core import InsecureTestRng
 from dpcore._validation import IntArray
-from dpcore.samplers._arguments import Size, shape_of, source_of
+from dpcore.samplers._arguments import Size, private_integers, private_numbers, shape_of, source_of
 
 BoolArray = NDArray[np.bool_]
 _UNBOUNDED = 10**1000  # for arguments whose only bound is a rule of their own
@@ -135,21 +135,6 @@ def bernoulli_exp(x: float, size: Size | None = None, *, rng: InsecureTestRng | 
     return out
 
 
-def integers_of(name: str, value: Any) -> int | IntArray:
-    """`value` as an int or a C-contiguous int64 array; its values are private and not looked at."""
-    if type(value) is int:
-        return min(max(value, -(2**63)), 2**63 - 1)
-    raw = np.asarray(value)
-    if raw.dtype == np.bool_:
-        raw = raw.astype(np.int64)
-    if raw.dtype.kind == "u" and raw.dtype.itemsize == 8:
-        raw = np.minimum(raw, np.uint64(2**63 - 1))
-    if raw.dtype.kind not in "iu":
-        raise TypeError(f"{name} must be an integer or an array of integers, got dtype {raw.dtype}")
-    array: IntArray = raw.astype(np.int64, order="C", copy=False)
-    return int(array) if array.ndim == 0 else array
-
-
 @overload
 def randomized_response(
     answer: int, *, epsilon: float, categories: int, rng: InsecureTestRng | None = None
@@ -184,7 +169,7 @@ def randomized_response(
     """
     budget = _validation.scalar("epsilon", _validation.positive("epsilon", epsilon))
     kinds = _validation.integer("categories", categories, least=2, most=2**62)
-    answers, source = integers_of("answer", answer), source_of(rng)
+    answers, source = private_integers("answer", answer), source_of(rng)
     if isinstance(answers, int):
         return _core.randomized_response(budget, kinds, answers, source)
     out = np.empty_like(answers)
@@ -198,7 +183,8 @@ def choose(scores: ArrayLike, *, factor: float, rng: InsecureTestRng | None = No
     Parameters
     ----------
     scores : array of float, one dimension, at least one element
-        Private: any value is accepted. Scores are clamped to +-2**1000 and NaN counts as the lowest score.
+        Private: any value is accepted. Scores are clamped to +-2**1000, integers to +-2**53, and NaN counts as the
+        lowest score.
     factor : float
         Finite, at least 0.
     rng : InsecureTestRng, optional
@@ -212,14 +198,14 @@ def choose(scores: ArrayLike, *, factor: float, rng: InsecureTestRng | None = No
     """
     checked = _validation.scalar("factor", _validation.non_negative("factor", factor))
     source = source_of(rng)
-    raw = np.asarray(scores)
-    if raw.dtype.kind not in "iufb" or raw.ndim != 1:
-        raise TypeError(
-            f"scores must be a one-dimensional array of numbers, got dtype {raw.dtype}, shape {raw.shape}"
-        )
-    if raw.size == 0:
+    given = private_numbers("scores", scores)
+    if isinstance(given, (int, float)) or given.ndim != 1:
+        raise TypeError(f"scores must be a one-dimensional array of numbers, got shape {np.shape(given)}")
+    if given.size == 0:
         raise ValueError("scores must have at least one element, got none")
-    return _core.choose(np.ascontiguousarray(raw, dtype=np.float64), checked, source)
+    if given.dtype.kind == "i":  # as far as doubles hold every integer; this never moves two scores apart
+        given = given.clip(-_validation.MAX_EXACT_INTEGER, _validation.MAX_EXACT_INTEGER)
+    return _core.choose(given.astype(np.float64, copy=False), checked, source)
 
 
 def random_bytes(count: int, *, rng: InsecureTestRng | None = None) -> bytes:

@@ -171,6 +171,40 @@ TEST(values_on_a_grid) {
     CHECK(GridGaussian(1e-280).add(a, 5e-324) != 0.0);
 }
 
+TEST(integers_on_a_grid_keep_their_last_digit) {
+    const auto released = [](const GridLaplace& noise, std::int64_t value) {
+        InsecureTestSource source(3);
+        return noise.add(source, value);
+    };
+    // Noise is 0 here, but for a chance of exp(-512).
+    const GridLaplace unit(0x1p-10, 1.0);
+    for (const std::int64_t value : {(std::int64_t{1} << 53) + 1, (std::int64_t{1} << 53) + 2}) {
+        InsecureTestSource source(3);
+        double out = 0.0;
+        unit.add(source.next_key(), &value, &out, 1);
+        CHECK(out == static_cast<double>(value));
+        CHECK(released(unit, value) == static_cast<double>(value));
+    }
+    // A coarse grid rounds the exact integer, ties to even. 2^54 + 2 is a tie of 2^54 and 2^54 + 4 and goes down;
+    // 2^54 + 3 goes up.
+    const GridLaplace four(0x1p-8, 4.0);
+    const std::int64_t base = std::int64_t{1} << 54;
+    const std::int64_t pairs[][2] = {{base + 1, base},     {base + 2, base},     {base + 3, base + 4},
+                                     {base + 6, base + 8}, {-base - 2, -base},   {-base - 3, -base - 4},
+                                     {6, 8},               {-6, -8},             {2, 0}};
+    for (const auto& p : pairs) CHECK(released(four, p[0]) == static_cast<double>(p[1]));
+    // Fine grids clamp at 2^120 cells, as they do for doubles; huge ones round everything to 0.
+    const GridLaplace fine(0x1p-100, 0x1p-100);
+    CHECK(released(fine, 1 << 21) == fine.limit());
+    CHECK(released(fine, -(1 << 21)) == -fine.limit());
+    CHECK(released(GridLaplace(0x1p-130, 0x1p-130), 1) == 0x1p-10);
+    const std::int64_t most = std::numeric_limits<std::int64_t>::max();
+    const std::int64_t least = std::numeric_limits<std::int64_t>::min();
+    CHECK(released(GridLaplace(0x1p54, 0x1p64), least) == 0.0);  // a tie between 0 and -1 cell
+    CHECK(released(GridLaplace(0x1p53, 0x1p63), most) == 0x1p63);
+    CHECK(released(GridLaplace(0x1p70, 0x1p80), most) == 0.0);
+}
+
 TEST(choices_refuse_bad_parameters) {
     const double scores[] = {1.0, 2.0};
     const std::array<std::uint64_t, 4> uniform{1, 2, 3, 4};

@@ -30,6 +30,10 @@ using ChaChaNonce = std::array<std::uint32_t, 3>;  // little-endian words of the
 // Overwrites memory with zeros in a way the compiler must keep.
 void wipe(void* memory, std::size_t bytes) noexcept;
 
+// Overwrites the stack below the caller's frame, where the key stream's rounds leave copies of the key: registers
+// that did not fit, which the compiler stores where no variable's destructor reaches.
+void wipe_stack() noexcept;
+
 // A key, wiped when it goes away.
 struct ChaChaKey {
     std::array<std::uint32_t, 8> words{};  // little-endian words of the 32-byte key

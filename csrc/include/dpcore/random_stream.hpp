@@ -105,6 +105,7 @@ public:
     ~KeyedStream() {
         wipe(&key_, sizeof key_);
         wipe(spare_, sizeof spare_);
+        wipe_stack();
     }
 
     // Fills `words` words, whole blocks: words is a multiple of 8.

@@ -214,6 +214,8 @@ extern template class Sampler<RoundedGaussianLaw>;
 // scale in [1e-280, 1e280].
 double grid_for(double scale);
 
+__extension__ typedef __int128 Int128;
+
 // Real-valued noise on a grid, added in integers. Sampler is RoundedLaplace or RoundedGaussian.
 template <class Rounded>
 class GridNoise {
@@ -234,10 +236,21 @@ public:
     double add(RandomSource& source, double value) const;
     void add(const ChaChaKey& key, const double* values, double* out, std::size_t count, StopCheck stop = {},
              unsigned threads = 0) const;
+    // The same for integers, by their exact value: made doubles first, two that differ by 1 may differ by 2 or
+    // more beyond 2^53.
+    double add(RandomSource& source, std::int64_t value) const;
+    double add(RandomSource& source, int value) const { return add(source, std::int64_t{value}); }
+    void add(const ChaChaKey& key, const std::int64_t* values, double* out, std::size_t count, StopCheck stop = {},
+             unsigned threads = 0) const;
     double limit() const { return limit_; }  // grid * 2^120, or 2^1000 if that is less
 
 private:
-    double combine(double value, std::int64_t draw) const;
+    Int128 cells(double value) const;
+    Int128 cells(std::int64_t value) const;
+    double combine(Int128 cells, std::int64_t draw) const { return static_cast<double>(cells + draw) * grid_; }
+    template <class Value>
+    void add_all(const ChaChaKey& key, const Value* values, double* out, std::size_t count, StopCheck stop,
+                 unsigned threads) const;
     double grid_;
     double limit_;
     Rounded rounded_;

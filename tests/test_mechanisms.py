@@ -136,6 +136,45 @@ def test_randomized_response_is_private_exactly() -> None:
     assert many.keep_probability / other == pytest.approx(math.e, rel=1e-14)
 
 
+def cell_of(value: float, grid: float) -> int:
+    """Nearest multiple of the grid, ties to even, in exact arithmetic."""
+    return round(Fraction(value) / Fraction(grid))
+
+
+def rounded_pmf(mechanism: Laplace | Gaussian, cell: int, grid: float) -> mp.mpf:
+    """Pr[noise = cell grid] for continuous noise rounded to the grid."""
+    s, k = mp.mpf(mechanism.scale) / mp.mpf(grid), mp.mpf(abs(cell))
+    if isinstance(mechanism, Laplace):
+        beyond = [mp.exp(-(k + h) / s) / 2 for h in (mp.mpf(-0.5), mp.mpf(0.5))]
+        return beyond[0] - beyond[1] if cell else 1 - 2 * beyond[1]
+    beyond = [mp.erfc((k + h) / s / mp.sqrt(2)) / 2 for h in (mp.mpf(-0.5), mp.mpf(0.5))]
+    return beyond[0] - beyond[1]
+
+
+@pytest.mark.parametrize(("v", "w"), [(0.49, 1.19), (0.5, 1.2), (-0.35, 0.35), (2.5, 3.2), (7.0, 6.3)])
+def test_the_guarantee_holds_off_the_grid(v: float, w: float) -> None:
+    """Values at most 0.7 apart, rounded to a grid of 1, from the definition of the released law."""
+    with mp.workdps(60):
+        pure = Laplace(epsilon=1.0, sensitivity=0.7000001, grid=1.0)
+        a, b = cell_of(v, 1.0), cell_of(w, 1.0)
+        for out in range(-40, 50):
+            ratio = rounded_pmf(pure, out - a, 1.0) / rounded_pmf(pure, out - b, 1.0)
+            assert abs(mp.log(ratio)) <= 1
+        approximate = Gaussian(epsilon=1.0, delta=1e-3, sensitivity=0.7000001, grid=1.0)
+        for x, y in ((a, b), (b, a)):
+            excess = mp.fsum(
+                max(mp.mpf(0), rounded_pmf(approximate, j - x, 1.0) - mp.e * rounded_pmf(approximate, j - y, 1.0))
+                for j in range(-120, 130)
+            )
+            assert excess <= 1e-3
+        # The allowance is needed: the scale without it does not protect values that round apart.
+        careless = Laplace(scale=0.7, sensitivity=0.7, grid=1.0)
+        worst = max(
+            abs(mp.log(rounded_pmf(careless, j - a, 1.0) / rounded_pmf(careless, j - b, 1.0))) for j in range(9)
+        )
+        assert (worst > 1) == (a != b)
+
+
 # ---- what is released
 
 
@@ -167,6 +206,19 @@ def test_every_output_is_reachable_from_every_input() -> None:
         reach.append(set(out[np.abs(out) <= 8]))  # each of 17 values expects more than 300 draws
     assert all(r == reach[0] for r in reach)
     assert len(reach[0]) == 17
+    # Wrong on purpose: grid noise added to the value as it is reaches another set from each value.
+    noise = np.asarray(m.release(np.zeros(1000)))
+    assert not set(0.4 + noise) & set(1.5 + noise)
+
+
+def agrees(m: Laplace | Gaussian, error: np.ndarray) -> bool:
+    """Whether errors of releases look as the mechanism states them; a right one fails with probability 1e-8."""
+    n, stated = len(error), m.error()
+    # Six standard errors of the two means; the fourth moments are at most 24 scale^4.
+    absolute = abs(np.abs(error).mean() - stated.absolute) < 6 * m.scale / math.sqrt(n)
+    squared = abs((error**2).mean() - stated.squared) < 6 * 4.5 * m.scale**2 / math.sqrt(n)
+    inside = int((np.abs(error) <= m.interval(0.9).half_width).sum())
+    return bool(absolute and squared and stats.binomtest(inside, n, 0.9).pvalue > 1e-9)
 
 
 @pytest.mark.statistical
@@ -174,14 +226,11 @@ def test_every_output_is_reachable_from_every_input() -> None:
 def test_released_values_have_the_stated_error(value: float) -> None:
     n = 200_000
     for m in (Laplace(epsilon=0.5, sensitivity=1.0), Gaussian(epsilon=1.0, delta=1e-6, sensitivity=2.0)):
-        error = np.asarray(m.release(np.full(n, value))) - value
-        stated = m.error()
-        # Six standard errors of the two means; the fourth moments are at most 24 scale^4.
-        assert abs(np.abs(error).mean() - stated.absolute) < 6 * m.scale / math.sqrt(n)
-        assert abs((error**2).mean() - stated.squared) < 6 * 4.5 * m.scale**2 / math.sqrt(n)
-        half = m.interval(0.9).half_width
-        inside = int((np.abs(error) <= half).sum())
-        assert stats.binomtest(inside, n, 0.9).pvalue > 1e-9
+        released = np.asarray(m.release(np.full(n, value)))
+        assert agrees(m, released - value)
+        # Wrong on purpose: noise of a scale two per cent off, and noise that is not centred.
+        assert not agrees(m, np.asarray(type(m)(scale=1.02 * m.scale).release(np.full(n, value))) - value)
+        assert not agrees(m, released - value + 0.2 * m.scale)
 
 
 @pytest.mark.parametrize("scale", [0.3, 1.0, 2.5, 40.0])
@@ -199,6 +248,43 @@ def test_discrete_errors_and_intervals_exactly(scale: float, level: float) -> No
         assert half == int(half)
         assert p[np.abs(k) <= half].sum() >= level * (1 - 1e-13)
         assert half == 0 or p[np.abs(k) <= half - 1].sum() < level
+
+
+@pytest.mark.parametrize("level", [1e-9, 0.3, 0.5, 0.95, 1 - 1e-9])
+@pytest.mark.parametrize("ratio", [2.0**-9, 0.3, 1.0, 7.7, 60.0])
+@pytest.mark.parametrize("kind", [Laplace, Gaussian])
+def test_errors_and_intervals_on_a_grid_exactly(kind: Any, ratio: float, level: float) -> None:
+    """Against the sums over the released law, with mpmath: bounds, and the smallest ones."""
+    grid = 0.25
+    on = kind(scale=ratio * grid, grid=grid, values_on_grid=True)
+    with mp.workdps(40):
+
+        def beyond(k: int) -> mp.mpf:  # Pr[abs(noise) >= k cells]
+            x = (mp.mpf(k) - 0.5) / mp.mpf(ratio)
+            return mp.exp(-x) if kind is Laplace else mp.erfc(x / mp.sqrt(2))
+
+        width = on.interval(level).half_width / grid
+        assert width == int(width)
+        assert beyond(int(width) + 1) <= 1 - mp.mpf(level)
+        assert width == 0 or beyond(int(width)) > 1 - mp.mpf(level)
+        tails = [beyond(k) for k in range(1, 4 + int((100 if kind is Laplace else 16) * ratio))]
+        absolute = grid * mp.fsum(tails)
+        squared = grid**2 * mp.fsum((2 * k + 1) * t for k, t in enumerate(tails))
+        assert absolute <= on.error().absolute <= absolute * (1 + mp.mpf(10) ** -10) + 5e-324
+        assert squared <= on.error().squared <= squared * (1 + mp.mpf(10) ** -10) + 5e-324
+        # Values off the grid are at most half a cell away from it, and may be all of that.
+        off = kind(scale=ratio * grid, grid=grid)
+        assert off.interval(level).half_width == on.interval(level).half_width + grid / 2
+        assert off.error().squared == pytest.approx(float(squared) + grid**2 / 4, rel=1e-9)
+        assert off.error().absolute == pytest.approx(float(absolute) + grid / 2, rel=1e-9)
+
+
+def test_gaussian_errors_on_both_sides_of_the_sums() -> None:
+    # 1000 cells a deviation: below, the sums themselves; above, their expansion.
+    below = Gaussian(sigma=1000.0, grid=1.0, values_on_grid=True).error()
+    above = Gaussian(sigma=math.nextafter(1000.0, 2000.0), grid=1.0, values_on_grid=True).error()
+    assert below.absolute == pytest.approx(above.absolute, rel=3e-12)
+    assert below.squared == pytest.approx(above.squared, rel=3e-12)
 
 
 def test_discrete_gaussian_interval_beyond_the_sums() -> None:
@@ -245,6 +331,48 @@ def test_odd_private_values_do_not_raise() -> None:
     for end in (2**63 - 1, -(2**63), 2**100, -(2**100)):
         assert abs(counts.release(end)) > 2**62
     assert Exponential(epsilon=1.0, sensitivity=1.0).release([math.nan, math.inf, 3.0]) == 1
+
+
+@pytest.mark.parametrize("odd", [2**63, 2**64, -(2**63) - 1, 10**400, -(10**400)], ids=lambda x: x.bit_length())
+def test_integers_of_any_size_do_not_raise(odd: int) -> None:
+    """NumPy makes objects, or floats, of large integers: whether it does must not show."""
+    ones: list[Any] = [Laplace(epsilon=1.0, sensitivity=1.0), Gaussian(sigma=1.0), DiscreteLaplace(scale=1.0)]
+    ones += [DiscreteGaussian(scale=1.0), RandomizedResponse(epsilon=1.0, categories=3)]
+    end = 2**63 - 1 if odd > 0 else -(2**63)
+    for m in ones:
+        for value, same in (
+            (odd, end),
+            ([odd, -1, 0], [end, -1, 0]),
+            (np.array([odd, 1], dtype=object), [end, 1]),
+        ):
+            got, want = (m.release(x, rng=InsecureTestRng(2)) for x in (value, same))
+            assert np.array_equal(got, want)
+            assert np.shape(got) == np.shape(same)
+    assert Exponential(epsilon=1.0, sensitivity=1.0).release([odd, 0]) == (0 if odd > 0 else 1)
+    assert Bernstein(epsilon=1.0, sensitivity=1.0, lattice=1).release([odd, 0]).values.shape == (2,)
+    for wrong in ([odd, None], [odd, "1"], [odd, 1j]):
+        with pytest.raises(TypeError, match="value must be"):
+            ones[0].release(wrong)
+
+
+def test_integers_beyond_doubles_keep_their_distance() -> None:
+    """Neighbouring integers made doubles may be 2 apart, or 1024: the sensitivity would be that."""
+    for m in (Laplace(scale=2.0**60, grid=1.0 * 2**20), Gaussian(sigma=2.0**60, grid=2.0**20)):
+        cell = 2**20
+        for base in (2**62, -(2**62) + 2**19):
+            seeds = range(40)
+            for value in (base - 1, base, base + 1, base + cell // 2, base + cell // 2 + 1):
+                want = cell_of(value, cell) * cell if value < 2**53 else round(Fraction(value, cell)) * cell
+                got = {
+                    m.release(value, rng=InsecureTestRng(s)) - m.release(0, rng=InsecureTestRng(s)) for s in seeds
+                }
+                # Sums below 2^53 cells are exact, so the difference is that of the rounded values.
+                assert got == {float(want)}
+                many = [np.asarray(m.release([value], rng=InsecureTestRng(s)))[0] for s in seeds]
+                none = [np.asarray(m.release([0], rng=InsecureTestRng(s)))[0] for s in seeds]
+                assert {x - y for x, y in zip(many, none, strict=True)} == {float(want)}
+    with pytest.raises(TypeError, match="up to float64"):
+        Laplace(scale=1.0).release(np.array([1.0], dtype=np.longdouble))
 
 
 def test_large_values_keep_their_noise() -> None:
@@ -313,6 +441,8 @@ def test_estimated_shares() -> None:
     width = m.interval(1 - 1e-9, responses=200_000).half_width
     assert np.abs(shares - [0.5, 0.3, 0.2]).max() < width < 0.05
     assert m.error(responses=200_000).absolute < width
+    # Wrong on purpose: the shares of the responses themselves.
+    assert np.abs(np.bincount(m.release(truth)) / len(truth) - [0.5, 0.3, 0.2]).max() > width
     with pytest.raises(ValueError, match="responses must lie in"):
         m.estimate([3])
 
@@ -327,6 +457,10 @@ def test_selection_gap() -> None:
     # Exactly: e^10/(e^10 + 99) is chosen right.
     right = math.exp(10) / (math.exp(10) + 99)
     assert stats.binomtest(int((gaps == 0).sum()), 4000, right).pvalue > 1e-9
+    # Wrong on purpose: the factor halved, as for scores that are not monotone, twice.
+    wrong = Exponential(factor=m.factor / 2)
+    misses = sum(scores[wrong.release(scores)] == 10.0 for _ in range(4000))
+    assert stats.binomtest(misses, 4000, right).pvalue < 1e-9
 
 
 # ---- Bernstein
@@ -375,7 +509,11 @@ def test_bernstein_noise_is_that_of_the_paper() -> None:
     assert m.points().shape == (6, 6, 2)
     width = m.interval(0.99).half_width
     worst = [np.abs(m.release(np.zeros((6, 6))).values).max() for _ in range(300)]
-    assert np.mean(np.array(worst) <= width) > 0.95
+    assert np.mean(np.array(worst) <= width) > 0.95  # 0.99 is promised; 0.95 is seven standard errors below
+    # Wrong on purpose: twice the noise.
+    double = Bernstein(epsilon=1.0, sensitivity=0.3, lattice=5, dimension=2, order=1)
+    worst = [np.abs(double.release(np.zeros((6, 6))).values).max() for _ in range(300)]
+    assert np.mean(np.array(worst) <= width) < 0.95
 
 
 @pytest.mark.statistical
@@ -384,10 +522,24 @@ def test_bernstein_interval_holds_everywhere() -> None:
     grid = np.linspace(0, 1, 50)
     worst = np.array([np.abs(m.release(np.zeros(7))(grid)).max() for _ in range(300)])
     assert (worst <= m.interval(0.9).half_width).mean() >= 0.8  # 0.9 is promised; 0.8 is six standard errors below
+    # Wrong on purpose: the lattice forgotten in the noise's scale, the other way round.
+    wrong = Bernstein(epsilon=1.0, sensitivity=0.1 * 7, lattice=6, order=3)
+    assert (
+        m.interval(0.9).half_width
+        < 4 * Bernstein(epsilon=1.0, sensitivity=0.1, lattice=6).interval(0.9).half_width
+    )
+    worst = np.array([np.abs(wrong.release(np.zeros(7))(grid)).max() for _ in range(300)])
+    assert (worst <= m.interval(0.9).half_width).mean() < 0.8
 
 
 def test_bernstein_bad_input() -> None:
-    for bad in ({"lattice": 0}, {"order": 0}, {"dimension": 0}, {"lattice": 10**4, "dimension": 2}):
+    for bad in (
+        {"lattice": 0},
+        {"order": 0},
+        {"dimension": 0},
+        {"lattice": 10**4, "dimension": 2},
+        {"lattice": 4097, "order": 2},
+    ):
         with pytest.raises(ValueError, match=r"lattice|order|dimension"):
             Bernstein(**{"epsilon": 1.0, "sensitivity": 1.0, "lattice": 3, **bad})  # type: ignore[arg-type]
     m = Bernstein(epsilon=1.0, sensitivity=1.0, lattice=3)
@@ -449,6 +601,38 @@ def test_arguments_that_do_not_go_together() -> None:
         DiscreteLaplace(epsilon=1.0, sensitivity=1, dimension=2, norm="l2")
     with pytest.raises(ValueError, match="neighbours must be one of"):
         Laplace(epsilon=1.0, sensitivity=1.0, neighbours="bounded")
+
+
+def test_budgets_that_cannot_be_kept_are_refused_at_construction() -> None:
+    for build in (
+        lambda: Laplace(epsilon=1e-16, sensitivity=1.0),
+        lambda: Gaussian(epsilon=1e-9, delta=1e-300, sensitivity=1e-3, dimension=10**12, norm="l2"),
+        lambda: Bernstein(epsilon=1e-9, sensitivity=1.0, lattice=3000, dimension=2),
+    ):
+        with pytest.raises(ValueError, match="epsilon must be large enough"):
+            build()
+    # The edge: 2^50 cells, of which the allowance is 1/epsilon.
+    edge = Laplace(epsilon=2.0**-49, sensitivity=1.0)
+    assert edge.scale < edge.grid * 2**50
+    edge.release(1.0)
+    with pytest.raises(ValueError, match=r"sensitivity / epsilon must be a number in .* got inf"):
+        Laplace(epsilon=1e-300, sensitivity=1e300)
+    with pytest.raises(ValueError, match="sensitivity / scale must be a finite number"):
+        Laplace(scale=1e-200, sensitivity=1e300)
+    # Factors beyond doubles are rounded down, so the promise holds.
+    assert math.isfinite(Exponential(epsilon=1e300, sensitivity=1e-300).factor)
+    for bad in ("no", 1, None, np.True_):
+        with pytest.raises(TypeError, match="values_on_grid must be True or False"):
+            Laplace(epsilon=1.0, sensitivity=1.0, grid=1.0, values_on_grid=bad)
+
+
+def test_whole_sensitivities_may_be_floats() -> None:
+    one = mechanisms.count_sensitivity(neighbours="add_remove")
+    assert DiscreteLaplace(epsilon=1.0, sensitivity=one) == DiscreteLaplace(epsilon=1.0, sensitivity=1)
+    assert DiscreteGaussian(epsilon=1.0, delta=1e-6, sensitivity=np.float64(2)).sensitivity == 2
+    for bad in (1.5, 0.0, math.nan, math.inf, True, "1"):
+        with pytest.raises((ValueError, TypeError), match="sensitivity must be an integer"):
+            DiscreteLaplace(epsilon=1.0, sensitivity=bad)  # type: ignore[arg-type]
 
 
 def test_counts_on_their_grid_need_no_allowance() -> None:

@@ -38,9 +38,12 @@ def test_uniform_integers(bound: int) -> None:
 
 
 def test_uniform_integers_of_a_bound_that_does_not_divide() -> None:
-    # Multiplication without rejection would give the first half of the integers more weight here: 3/4 to 2/3.
-    bound = 3 * 2**61
-    assert p_of_coin(int((samplers.uniform_below(bound, DRAWS) < bound // 2).sum()), 0.5) > LEVEL
+    # 2^64 words for 3 * 2^61 integers: without rejection, those of residue 2 modulo 3 come up twice and the others
+    # three times.
+    bound, even = 3 * 2**61, np.full(3, 1 / 3)
+    assert p_of_counts(np.bincount(samplers.uniform_below(bound, DRAWS) % 3, minlength=3), even) > LEVEL
+    unrejected = [int.from_bytes(samplers.random_bytes(8), "little") * bound >> 64 for _ in range(20_000)]
+    assert p_of_counts(np.bincount([x % 3 for x in unrejected], minlength=3), even) < LEVEL
 
 
 @pytest.mark.parametrize("x", [1e-3, 0.1, 1.0, 5.0])

@@ -118,11 +118,15 @@ private:
 
 ChaChaKey RandomSource::next_key() {
     ChaChaKey key;
-    for (std::size_t i = 0; i < key.words.size(); i += 2) {
-        const std::uint64_t word = next();
-        key.words[i] = static_cast<std::uint32_t>(word);
-        key.words[i + 1] = static_cast<std::uint32_t>(word >> 32);
-    }
+    std::uint64_t forks = 0;
+    do {  // again in a child that a signal handler made in the middle: its parent has these words too
+        forks = fork_count();
+        for (std::size_t i = 0; i < key.words.size(); i += 2) {
+            const std::uint64_t word = next();
+            key.words[i] = static_cast<std::uint32_t>(word);
+            key.words[i + 1] = static_cast<std::uint32_t>(word >> 32);
+        }
+    } while (fork_count() != forks);
     return key;
 }
 

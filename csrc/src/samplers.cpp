@@ -534,12 +534,15 @@ void draw_chunk(const Law& law, KeyedStream& stream, std::size_t count, Sink sin
 template <class Law>
 std::int64_t Sampler<Law>::operator()(RandomSource& source) const {
     for (;;) {
+        const std::uint64_t forks = fork_count();
         SingleBlock b;
         b.stride = 1;
         b.words[0] = source.next();
         b.words[1] = source.next();
         law_.block(b);
         if (__builtin_expect(b.undecided[0] != 0, 0)) settle(law_, b, 0, source);
+        // A signal handler may have forked since the first word: the child starts anew, its parent goes on.
+        if (__builtin_expect(fork_count() != forks, 0)) continue;
         if (b.accepted[0] != 0) return b.value[0];
     }
 }

@@ -27,6 +27,13 @@ void check_non_negative(double value, const char* what) {
     if (!(value >= 0.0 && value <= std::numeric_limits<double>::max())) throw std::invalid_argument(what);
 }
 
+void check_response(double epsilon, std::uint64_t categories) {
+    if (!(epsilon > 0.0 && epsilon <= std::numeric_limits<double>::max()))
+        throw std::invalid_argument("epsilon must be a finite number > 0");
+    if (categories < 2 || categories > std::uint64_t{1} << 62)
+        throw std::invalid_argument("categories must lie in [2, 2^62]");
+}
+
 Fixed256 words_to_fixed(const std::array<std::uint64_t, 4>& words) {
     Fixed256 out;
     out.limb = {words[3], words[2], words[1], words[0], 0};
@@ -48,10 +55,7 @@ Coin Coin::exp_negative(double x) {
 }
 
 Coin Coin::keep(double epsilon, std::uint64_t categories) {
-    if (!(epsilon > 0.0 && epsilon <= std::numeric_limits<double>::max()))
-        throw std::invalid_argument("epsilon must be a finite number > 0");
-    if (categories < 2 || categories > std::uint64_t{1} << 62)
-        throw std::invalid_argument("categories must lie in [2, 2^62]");
+    check_response(epsilon, categories);
     const Fixed256 others = dpcore::exp_negative(from_double(epsilon)) * (categories - 1);
     return Coin(reciprocal(Fixed256::integer(1) + others));
 }
@@ -82,28 +86,40 @@ void fill_rational_coin(const ChaChaKey& key, std::uint64_t numerator, std::uint
 }
 
 RandomizedResponder::RandomizedResponder(double epsilon, std::uint64_t categories)
-    : categories_(categories), keep_(Coin::keep(epsilon, categories)) {}
+    : epsilon_(epsilon), categories_(categories) {
+    check_response(epsilon, categories);
+}
 
-template <class Source>
-std::int64_t RandomizedResponder::one(Source& source, std::int64_t answer) const {
+template <class Source, class Flip>
+std::int64_t RandomizedResponder::one(Source& source, std::int64_t answer, const Flip& flip) const {
     const auto last = static_cast<std::int64_t>(categories_ - 1);
     answer = answer < 0 ? 0 : answer;
     answer = answer > last ? last : answer;
     // The replacement is drawn whether it is used or not: the work does not tell.
-    const bool kept = keep_.flip(source);
+    const bool kept = flip(source);
     auto other = static_cast<std::int64_t>(uniform_below(source, categories_ - 1));
     other += other >= answer ? 1 : 0;
     return kept ? answer : other;
 }
 
 std::int64_t RandomizedResponder::operator()(RandomSource& source, std::int64_t answer) const {
-    return one(source, answer);
+    return one(source, answer, [this](RandomSource& s) {
+        // 1/(1 + (k - 1) e) errs by less than e's relative error, which std::exp keeps below 2^-50, and a few
+        // roundings; the uniform number is known to 2^-53. A distance of 2^-40 decides.
+        const double p = 1.0 / (1.0 + static_cast<double>(categories_ - 1) * std::exp(-epsilon_));
+        const std::uint64_t word = s.next();
+        const double d = p - static_cast<double>(static_cast<std::int64_t>(word >> 11)) * 0x1p-53;
+        if (__builtin_expect(std::fabs(d) > 0x1p-40, 1)) return d > 0.0;
+        return Coin::keep(epsilon_, categories_).flip(s, word);
+    });
 }
 
 void RandomizedResponder::respond(const ChaChaKey& key, const std::int64_t* answers, std::int64_t* out,
                                   std::size_t count, StopCheck stop, unsigned threads) const {
+    const Coin keep = Coin::keep(epsilon_, categories_);
+    const auto flip = [&keep](BufferedStream& stream) { return keep.flip(stream); };
     fill_with(key, out, count, stop, threads,
-              [=](BufferedStream& stream, std::size_t i) { return one(stream, answers[i]); });
+              [&](BufferedStream& stream, std::size_t i) { return one(stream, answers[i], flip); });
 }
 
 // ---- exponential mechanism

@@ -34,7 +34,9 @@ from dpcore.mechanisms._base import (
 )
 from dpcore.samplers._arguments import (
     GREATEST_SCALE,
+    LEAST_INT64,
     LEAST_SCALE,
+    MOST_INT64,
     integer_scale,
     private_integers,
     source_of,
@@ -151,6 +153,8 @@ class DiscreteLaplace(Mechanism):
         rng : InsecureTestRng, optional
             A predictable generator for tests.
         """
+        if type(value) is int and rng is None and self.dimension == 1 and LEAST_INT64 <= value <= MOST_INT64:
+            return _core.sample_discrete_laplace_add(self.scale, value, None)
         return _release(
             self, value, rng, _core.sample_discrete_laplace_add, _core.sample_discrete_laplace_add_fill
         )
@@ -352,6 +356,8 @@ class DiscreteGaussian(Mechanism):
         rng : InsecureTestRng, optional
             A predictable generator for tests.
         """
+        if type(value) is int and rng is None and self.dimension == 1 and LEAST_INT64 <= value <= MOST_INT64:
+            return _core.sample_discrete_gaussian_add(self.scale, value, None)
         return _release(
             self, value, rng, _core.sample_discrete_gaussian_add, _core.sample_discrete_gaussian_add_fill
         )

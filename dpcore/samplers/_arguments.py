@@ -58,11 +58,11 @@ def shape_of(size: Any) -> tuple[int, ...]:
 #
 # Of these only types and shapes are looked at, never a value: an exception that depends on one would tell it.
 
-_LEAST, _MOST = -(2**63), 2**63 - 1
+LEAST_INT64, MOST_INT64 = -(2**63), 2**63 - 1
 
 
 def _saturated(value: int) -> int:
-    return min(max(value, _LEAST), _MOST)
+    return min(max(value, LEAST_INT64), MOST_INT64)
 
 
 def _python_integers(given: Any, raw: Any) -> Any:
@@ -88,7 +88,7 @@ def _numbers(value: Any) -> Any:
     """An array of `value`, its integers as int64, saturated at the ends: that never moves two of them apart."""
     raw = _python_integers(value, np.asarray(value))
     if raw.dtype.kind == "u" and raw.dtype.itemsize == 8:
-        raw = np.minimum(raw, np.uint64(_MOST))
+        raw = np.minimum(raw, np.uint64(MOST_INT64))
     if raw.dtype.kind in "iub":
         raw = raw.astype(np.int64, copy=False)
     return np.ascontiguousarray(raw) if raw.ndim else raw

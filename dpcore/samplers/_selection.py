@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import overload
 
 import numpy as np
@@ -55,6 +56,8 @@ def uniform_below(bound: int, size: Size | None = None, *, rng: InsecureTestRng 
     >>> 0 <= samplers.uniform_below(10**30) < 10**30
     True
     """
+    if size is None and rng is None and type(bound) is int and 0 < bound < 2**64:
+        return _core.uniform_below(bound, None)
     checked, source = _validation.integer("bound", bound, least=1, most=_UNBOUNDED), source_of(rng)
     if size is None:
         return _below(checked, source)
@@ -127,6 +130,8 @@ def bernoulli_exp(x: float, size: Size | None = None, *, rng: InsecureTestRng | 
     >>> samplers.bernoulli_exp(0.0), samplers.bernoulli_exp(1000.0)
     (True, False)
     """
+    if size is None and rng is None and type(x) is float and 0.0 <= x < math.inf:
+        return _core.bernoulli_exp(x, None)
     checked, source = _validation.scalar("x", _validation.non_negative("x", x)), source_of(rng)
     if size is None:
         return _core.bernoulli_exp(checked, source)

@@ -234,8 +234,8 @@ namespace {
 [[gnu::noinline]] int rows_left_on_the_stack(std::uint32_t word) {
     constexpr std::size_t kBytes = 32768;
     static unsigned char seen[kBytes];
-    volatile unsigned char here = 0;
-    const volatile unsigned char* below = &here - kBytes;
+    const auto here = reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0));
+    const auto* below = reinterpret_cast<const volatile unsigned char*>(here - kBytes);
     for (std::size_t i = 0; i < kBytes; ++i) seen[i] = below[i];
     int found = 0;
     for (std::size_t i = 0; i + 16 <= kBytes; ++i) {

@@ -1,5 +1,8 @@
 #include "dpcore/samplers.hpp"
 
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <cmath>
 #include <limits>
 #include <type_traits>
@@ -189,9 +192,15 @@ TEST(integers_on_a_grid_keep_their_last_digit) {
     // 2^54 + 3 goes up.
     const GridLaplace four(0x1p-8, 4.0);
     const std::int64_t base = std::int64_t{1} << 54;
-    const std::int64_t pairs[][2] = {{base + 1, base},     {base + 2, base},     {base + 3, base + 4},
-                                     {base + 6, base + 8}, {-base - 2, -base},   {-base - 3, -base - 4},
-                                     {6, 8},               {-6, -8},             {2, 0}};
+    const std::int64_t pairs[][2] = {{base + 1, base},
+                                     {base + 2, base},
+                                     {base + 3, base + 4},
+                                     {base + 6, base + 8},
+                                     {-base - 2, -base},
+                                     {-base - 3, -base - 4},
+                                     {6, 8},
+                                     {-6, -8},
+                                     {2, 0}};
     for (const auto& p : pairs) CHECK(released(four, p[0]) == static_cast<double>(p[1]));
     // Fine grids clamp at 2^120 cells, as they do for doubles; huge ones round everything to 0.
     const GridLaplace fine(0x1p-100, 0x1p-100);
@@ -203,6 +212,54 @@ TEST(integers_on_a_grid_keep_their_last_digit) {
     CHECK(released(GridLaplace(0x1p54, 0x1p64), least) == 0.0);  // a tie between 0 and -1 cell
     CHECK(released(GridLaplace(0x1p53, 0x1p63), most) == 0x1p63);
     CHECK(released(GridLaplace(0x1p70, 0x1p80), most) == 0.0);
+}
+
+namespace {
+
+// Words 1, 2, 3, ... of a fixed stream; a fork, as of a signal handler, just before the second is handed out.
+class ForkingSource final : public RandomSource {
+public:
+    ForkingSource() : words_(4) {
+        static State state{};  // empty: every word passes through next_from_refill
+        state_ = &state;
+    }
+    pid_t child() const { return child_; }
+
+private:
+    std::uint64_t next_from_refill() override {
+        if (++given_ == 2) child_ = fork();
+        return words_.next();
+    }
+    InsecureTestSource words_;
+    int given_ = 0;
+    pid_t child_ = -1;
+};
+
+}  // namespace
+
+TEST(a_child_made_in_the_middle_of_a_draw_starts_anew) {
+    secure_source().next();  // the handler that counts forks is there from the first secure word on
+    const DiscreteLaplace noise(1e9);
+    InsecureTestSource same(4);
+    const std::int64_t first = noise(same);   // of words 1 and 2
+    const std::int64_t second = noise(same);  // of words 3 and 4
+    ForkingSource source;
+    const std::int64_t drawn = noise(source);
+    if (source.child() == 0) _exit(drawn == second ? 0 : 1);
+    CHECK(drawn == first);
+    int status = 1;
+    waitpid(source.child(), &status, 0);
+    CHECK(status == 0);
+
+    InsecureTestSource keys(4);
+    const ChaChaKey whole = keys.next_key();
+    const ChaChaKey next = keys.next_key();
+    ForkingSource key_source;
+    const ChaChaKey got = key_source.next_key();
+    if (key_source.child() == 0) _exit(got.words == next.words ? 0 : 1);
+    CHECK(got.words == whole.words);
+    waitpid(key_source.child(), &status, 0);
+    CHECK(status == 0);
 }
 
 TEST(choices_refuse_bad_parameters) {

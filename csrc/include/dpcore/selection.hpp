@@ -54,7 +54,11 @@ public:
 
     template <class Source>
     bool flip(Source& source) const {
-        const std::uint64_t word = source.next();
+        return flip(source, source.next());
+    }
+    // The same toss with its first word given.
+    template <class Source>
+    bool flip(Source& source, std::uint64_t word) const {
         if (__builtin_expect(word == threshold_[3], 0)) return flip_further(source);
         return always_ || word < threshold_[3];
     }
@@ -84,7 +88,8 @@ void fill_rational_coin(const ChaChaKey& key, std::uint64_t numerator, std::uint
 
 // Randomised response on {0, .., categories - 1}: an answer is kept with probability
 // exp(epsilon)/(exp(epsilon) + categories - 1) and otherwise replaced by one of the others, uniformly. Answers
-// outside the set are first moved to its nearest end.
+// outside the set are first moved to its nearest end. A single answer takes the path of flip_exp_negative, an
+// array the coin of keep(); both give the same answers for the same words.
 class RandomizedResponder {
 public:
     RandomizedResponder(double epsilon, std::uint64_t categories);
@@ -93,10 +98,10 @@ public:
                  StopCheck stop = {}, unsigned threads = 0) const;
 
 private:
-    template <class Source>
-    std::int64_t one(Source& source, std::int64_t answer) const;
+    template <class Source, class Flip>
+    std::int64_t one(Source& source, std::int64_t answer, const Flip& flip) const;
+    double epsilon_;
     std::uint64_t categories_;
-    Coin keep_;
 };
 
 // An index i in [0, count) with probability proportional to exp(factor * scores[i]), for the exact values of the

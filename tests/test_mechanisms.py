@@ -522,8 +522,8 @@ def test_bernstein_interval_holds_everywhere() -> None:
     grid = np.linspace(0, 1, 50)
     worst = np.array([np.abs(m.release(np.zeros(7))(grid)).max() for _ in range(300)])
     assert (worst <= m.interval(0.9).half_width).mean() >= 0.8  # 0.9 is promised; 0.8 is six standard errors below
-    # Wrong on purpose: the lattice forgotten in the noise's scale, the other way round.
-    wrong = Bernstein(epsilon=1.0, sensitivity=0.1 * 7, lattice=6, order=3)
+    # Wrong on purpose: the lattice counted three times in the scale of the noise.
+    wrong = Bernstein(epsilon=1.0, sensitivity=0.1 * 49, lattice=6, order=3)
     assert (
         m.interval(0.9).half_width
         < 4 * Bernstein(epsilon=1.0, sensitivity=0.1, lattice=6).interval(0.9).half_width

@@ -241,8 +241,8 @@ class Bernstein(Mechanism):
     def _amplification(self) -> float:
         """Upper bound on the largest coefficient for lattice values of at most 1, which bounds the polynomial.
 
-        The coefficients are A f with A = I + (I - B) + ... + (I - B)^(h - 1), of norm 2^h - 1 at most because I - B
-        has norm 2 at most; for small lattices the norm itself, which is far less.
+        The coefficients are A f with A = I + (I - B) + ... + (I - B)^(h - 1), of norm 2^h - 1 at most because
+        I - B has norm 2 at most; for small lattices the norm itself, which is far less.
         """
         points = self._noise.dimension
         if self.order > 20 or points > 256:

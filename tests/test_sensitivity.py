@@ -17,11 +17,13 @@ from functools import partial
 from multiprocessing import get_context
 
 import numpy as np
+import pandas
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
+from dpcore.mechanisms import Laplace
 from dpcore.sensitivity import (
     Evaluations,
     ExecutorError,
@@ -33,6 +35,7 @@ from dpcore.sensitivity import (
     SensitivitySampler,
     TargetError,
     operating_point,
+    sample_then_respond,
     shifted_gamma,
 )
 from dpcore.sensitivity._norms import sensitivities
@@ -255,6 +258,55 @@ def test_every_kind_of_record_source():
     new = getattr(stats, "Normal", None)
     if new is not None:
         assert sampler(sample=new()).estimate(gamma=0.1, seed=1).seed == 1
+
+
+@pytest.mark.parametrize("vectorised", [False, True])
+def test_a_target_may_change_its_database_in_place(vectorised):
+    def largest(data):
+        return np.sort(data, axis=-1)[..., -1]
+
+    def largest_in_place(data):
+        data.sort(axis=-1)
+        return data[..., -1].copy()
+
+    # Were the neighbour made after the first call, it would lose the largest record and not the last.
+    want, got = (
+        SensitivitySampler(target, exponential, records=10, vectorised=vectorised).estimate(samples=50, seed=1)
+        for target in (largest, largest_in_place)
+    )
+    assert got.sensitivity == want.sensitivity
+    assert want.sensitivity > 0
+
+
+def test_data_frames_are_taken_by_position():
+    numbers = np.random.default_rng(3).normal(size=60)
+    # Labels that contradict the positions, each of them twice.
+    labels = np.tile(np.arange(30)[::-1], 2)
+    series = pandas.Series(numbers, index=labels)
+    frame = pandas.DataFrame({"x": numbers, "name": ["?"] * 60}, index=labels)
+
+    class Pair:
+        def pair(self, common, a, b):
+            return common.sum() + a, common.sum() + b
+
+    def resampled(count, rng):
+        return series.iloc[rng.integers(0, 60, size=count)]
+
+    def estimate(target, sample):
+        return SensitivitySampler(target, sample, records=8).estimate(samples=40, seed=1).sensitivity
+
+    want = estimate(np.sum, numbers)
+    for target, sample in (
+        (np.sum, series),
+        (np.sum, resampled),
+        (Pair(), series),
+        (lambda data: data["x"].sum(), frame),
+    ):
+        assert estimate(target, sample) == pytest.approx(want, rel=1e-12)
+    assert estimate(Mean(), series) == estimate(Mean(), numbers)
+    private = frame.iloc[:8]
+    release = sample_then_respond(Laplace, lambda data: data["x"].sum(), private, frame, epsilon=1.0, gamma=0.1)
+    assert math.isfinite(release.value)
 
 
 def test_resampling_is_with_replacement():

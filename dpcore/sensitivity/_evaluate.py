@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from dpcore._validation import FloatArray
 from dpcore.sensitivity._norms import Norm, as_numbers, sensitivities
-from dpcore.sensitivity._records import Source, Streams
+from dpcore.sensitivity._records import Source, Streams, neighbour, take
 
 # Evaluations of an ordinary target are converted and measured together, in groups that hold at most this many
 # numbers; a group costs as much as about ten evaluations of a trivial target.
@@ -200,21 +200,16 @@ def _evaluate_pair(plan: Plan, records: Any) -> tuple[Any, Any]:
     n = plan.records
     try:
         if hasattr(plan.target, "pair"):
-            a, b = plan.target.pair(records[: n - 1], records[n - 1], records[n])
+            a, b = plan.target.pair(take(records, slice(n - 1)), take(records, n - 1), take(records, n))
         else:
-            a, b = plan.target(records[:n]), plan.target(_neighbour(records, n))
+            # Copied before the first call: a target that sorts or scales in place must not change the other.
+            other = neighbour(records, n)
+            a, b = plan.target(take(records, slice(n))), plan.target(other)
         if plan.grid is not None:
             a, b = (v(plan.grid) if callable(v) else v for v in (a, b))
     except (Exception, SystemExit) as error:
         raise _Fault(f"target raised {type(error).__name__}: {error}") from error
     return a, b
-
-
-def _neighbour(records: Any, n: int) -> Any:
-    """The database whose last record is replaced: a copy, so that a target may scribble on either."""
-    if isinstance(records, np.ndarray):
-        return np.concatenate((records[: n - 1], records[n:]))
-    return [*records[: n - 1], records[n]]
 
 
 def _evaluate_batch(plan: Plan, collector: _Collector, drawn: Any, size: int) -> None:
@@ -227,8 +222,8 @@ def _evaluate_batch(plan: Plan, collector: _Collector, drawn: Any, size: int) ->
         elif hasattr(plan.target, "pair"):
             first, second = plan.target.pair(blocks[:, : n - 1], blocks[:, n - 1], blocks[:, n])
         else:
-            first = plan.target(blocks[:, :n])
-            second = plan.target(np.concatenate((blocks[:, : n - 1], blocks[:, n:]), axis=1))
+            others = np.concatenate((blocks[:, : n - 1], blocks[:, n:]), axis=1)  # before the first call, as above
+            first, second = plan.target(blocks[:, :n]), plan.target(others)
     except (Exception, SystemExit) as error:
         raise _Fault(f"target raised {type(error).__name__}: {error}") from error
     first, second = _numbers(first), _numbers(second)

@@ -8,21 +8,37 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 Rng = np.random.Generator
 
 
+def take(records: Any, index: Any) -> Any:
+    """Records by position: those of a slice or an array of positions, or a single one.
+
+    A data frame or series of pandas is asked by position too, never by its labels.
+    """
+    return records.iloc[index] if hasattr(records, "iloc") else records[index]
+
+
+def neighbour(records: Any, n: int) -> Any:
+    """The first n records with the last of them replaced by the one after; a copy."""
+    if isinstance(records, np.ndarray):
+        return np.concatenate((records[: n - 1], records[n:]))
+    if hasattr(records, "iloc"):
+        return records.iloc[[*range(n - 1), n]]
+    return [*records[: n - 1], records[n]]
+
+
 @dataclass(frozen=True)
 class ArraySource:
-    """Rows of a public array, drawn with replacement: records independent with its empirical law."""
+    """Rows of a public array or data frame, drawn with replacement: independent with its empirical law."""
 
-    rows: NDArray[Any]
+    rows: Any
     seeded = True
 
     def draw(self, count: int, rng: Rng) -> Any:
         """`count` records."""
-        return self.rows[rng.integers(0, len(self.rows), size=count)]
+        return take(self.rows, rng.integers(0, len(self.rows), size=count))
 
 
 @dataclass(frozen=True)
@@ -79,12 +95,14 @@ def as_source(sample: Any) -> Source:
         return _callable_source(sample)
     if isinstance(sample, (str, bytes, dict, set)) or sample is None:
         raise TypeError(_expected(sample))
-    try:
-        rows = np.asarray(sample)
-    except ValueError as error:
-        raise ValueError(f"sample must be a rectangular array of records: {error}") from None
-    if rows.ndim == 0:
-        raise TypeError(_expected(sample))
+    rows = sample
+    if not hasattr(sample, "iloc"):
+        try:
+            rows = np.asarray(sample)
+        except ValueError as error:
+            raise ValueError(f"sample must be a rectangular array of records: {error}") from None
+        if rows.ndim == 0:
+            raise TypeError(_expected(sample))
     if len(rows) == 0:
         raise ValueError("sample must hold at least one record to resample, got an empty array")
     return ArraySource(rows)

@@ -14,6 +14,7 @@ from dpcore._progress import ProgressOption
 from dpcore._results import Result
 from dpcore.sensitivity._errors import TargetError
 from dpcore.sensitivity._norms import NORMS, Norm, as_numbers, digest
+from dpcore.sensitivity._records import take
 from dpcore.sensitivity._sampler import SensitivitySampler
 
 if TYPE_CHECKING:
@@ -314,7 +315,10 @@ def _value_on(target: Any, data: Any, grid: Any, vectorised: bool) -> Any:
             if callable(target):
                 return np.asarray(target(batch))[0]
             return np.asarray(target.pair(batch[:, :-1], batch[:, -1], batch[:, -1])[0])[0]
-        value = target(data) if callable(target) else target.pair(data[:-1], data[-1], data[-1])[0]
+        if callable(target):
+            value = target(data)
+        else:
+            value = target.pair(take(data, slice(-1)), take(data, -1), take(data, -1))[0]
         return value(grid) if grid is not None and callable(value) else value
     except (Exception, SystemExit) as error:
         raise TargetError("target failed on the data (the cause may tell about them)") from error

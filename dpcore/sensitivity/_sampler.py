@@ -49,8 +49,9 @@ class SensitivitySampler:
         are evaluated in C++.
     sample : callable, array or SciPy distribution
         Where independent records come from: a callable of (count, rng), which takes all its randomness from
-        the NumPy generator `rng`; a callable of (count) with randomness of its own; an array whose rows are
-        drawn with replacement; or a frozen SciPy distribution. It must not depend on the private data.
+        the NumPy generator `rng`; a callable of (count) with randomness of its own; an array, or a pandas data
+        frame or series, whose rows are drawn with replacement; or a frozen SciPy distribution. It must not depend
+        on the private data.
     records : int >= 1
         n, the number of records of a database, which is public.
     norm : {"l1", "l2", "sup"} or callable
@@ -159,7 +160,8 @@ class SensitivitySampler:
         resume : Evaluations, optional
             Go on from these (of an error's or of this object's `evaluations`, or loaded from a file).
         checkpoint : path, optional
-            A file that is kept up to date while sampling, resumed from if it exists, and removed at the end.
+            A file that is kept up to date while sampling, resumed from if it exists, and removed at the end. That it
+            belongs to this target can only be told by name: one file for each piece of work.
 
         Returns
         -------

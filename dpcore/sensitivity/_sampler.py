@@ -160,8 +160,8 @@ class SensitivitySampler:
         resume : Evaluations, optional
             Go on from these (of an error's or of this object's `evaluations`, or loaded from a file).
         checkpoint : path, optional
-            A file that is kept up to date while sampling, resumed from if it exists, and removed at the end. That it
-            belongs to this target can only be told by name: one file for each piece of work.
+            A file that is kept up to date while sampling, resumed from if it exists, and removed at the end. Only
+            its name tells whether it belongs to this target: take one file for each piece of work.
 
         Returns
         -------

@@ -184,6 +184,11 @@ def test_a_mechanism_of_the_users_own():
         release(Own, Mean())
 
 
+def test_the_private_data_are_no_sample():
+    with pytest.raises(ValueError, match="sample must not be the private data"):
+        sample_then_respond(Laplace, Mean(), DATA, DATA, epsilon=1.0, gamma=0.05)
+
+
 def test_bad_arguments_are_found_before_any_evaluation():
     calls = []
 

@@ -267,6 +267,10 @@ distribution that differ in one record.
     """
     name = mechanism_name(mechanism_class)
     ours = _is_ours(mechanism_class, name)
+    if sample is data:
+        raise ValueError(
+            "sample must not be the private data: the noise would be scaled to them and tell about them"
+        )
     if norm is None:
         if not ours:
             raise TypeError(f"norm must be given for the mechanism {name}")

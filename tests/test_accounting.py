@@ -297,6 +297,26 @@ def test_bucket_epsilon_is_safe() -> None:
     assert grid.width <= 1e-3
 
 
+@pytest.mark.parametrize("epsilon0", [0.5, 1.0, 20.0, 400.0])
+@pytest.mark.parametrize("copies", [1, 2, 5])
+def test_confidence_just_below_an_atom(epsilon0: float, copies: int) -> None:
+    # Near the smallest loss the contour lies far out, where e^(-c d) overflows: the tail there is an atom, not 0.
+    loss = acc.from_randomized_response(epsilon=epsilon0) * copies
+    with mp.workdps(40):
+        keep = 1 / (1 + mp.exp(-mp.mpf(epsilon0)))
+        for share in (0.9, 0.995, 0.999, 1 - 1e-6, 1 - 1e-9):
+            epsilon = copies * epsilon0 * share
+            exact = mp.fsum(
+                mp.binomial(copies, k) * keep**k * (1 - keep) ** (copies - k)
+                for k in range(copies + 1)
+                if abs(2 * k - copies) * epsilon0 <= epsilon
+            )
+            bounds = loss.confidence(epsilon)
+            assert bounds.lower <= exact <= bounds.upper
+            if epsilon0 < 100:
+                assert bounds.width < 1e-4
+
+
 def test_confidence() -> None:
     single = acc.from_laplace(epsilon=1.0)
     truth = mp.e ** mp.mpf(-0.5) * mp.sinh(mp.mpf(0.6) / 2)

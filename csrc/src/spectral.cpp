@@ -390,7 +390,8 @@ double Contour::kernel_bound(double t, double x) const {
         const double s = std::sin(0.5 * std::min(t * d, kPi));
         return std::sqrt(std::expm1(-c * d) * std::expm1(-c * d) + 4.0 * r * s * s);
     };
-    if (quantity_ == Quantity::tail) return 1.001 * d * std::exp(-c_ * x) / away(c_);
+    if (quantity_ == Quantity::tail)  // for c < 0 both multiplied by e^{cd}, as in kernel()
+        return 1.001 * d * std::exp(c_ < 0.0 ? c_ * (d - x) : -c_ * x) / away(std::fabs(c_));
     const double bracket = -std::expm1(-x) + std::exp(-c_ * d - x) * -std::expm1(x - d);
     return 1.001 * d * std::exp(-c_ * x) * bracket / (away(c_) * away(1.0 + c_));
 }
@@ -515,6 +516,18 @@ Certified Contour::kernel(double t, const Offset& offset) const {
                          r * (std::expm1(slip + 2.0 * kRound * abs(at)) + 3.0 * kLibm)};
     };
     const Certified minus_one = {{-1.0, 0.0}, 0.0};
+    if (quantity_ == Quantity::tail && c_ < 0.0) {
+        // exp(-z x)/(1 - exp(-z d)) = exp(z (d - x))/(exp(z d) - 1): near the smallest loss c is large and the
+        // left form overflows.
+        const double y = d - x;
+        const Certified top = exponential({c_ * y, t * y}, size * (offset.err + d_err));
+        const Certified bottom = certified_expm1({c_ * d, t * d}, size * d_err + 4.0 * kRound * size * d);
+        const double bs = abs(bottom.value);
+        const Complex v = top.value / bottom.value;
+        if (!(bs > 2.0 * bottom.err)) return {v, kInf};
+        const double err = kSlack * (top.err + abs(v) * bottom.err) / (bs - bottom.err) + kComplexOp * abs(v);
+        return {d * v, d * err + kRound * d * abs(v)};
+    }
     // 1 - exp(-z d) and 1 - exp(-(1+z) d)
     const Certified low = minus_one * certified_expm1({-c_ * d, -t * d}, size * d_err + 4.0 * kRound * size * d);
     const Certified head = exponential({-c_ * x, -t * x}, size * offset.err);
@@ -800,7 +813,10 @@ Tails spectral_tails(const Composition& comp, double at, StopCheck stop) {
             const auto value = [&](double v, double sign) {
                 return v > 0.0 ? v * std::exp(s.scale + sign * s.scale_err) * (1.0 + sign * 4.0 * kLibm) : 0.0;
             };
-            return Interval{value(s.lower, -1.0), value(s.upper, 1.0)};
+            const Interval found = {value(s.lower, -1.0), value(s.upper, 1.0)};
+            // A sum that overflowed says nothing; NaN must not pass for a tail of 0.
+            const bool known = !std::isnan(s.lower) && !std::isnan(s.upper) && !std::isnan(found.upper);
+            return known ? found : nothing;
         };
         // strict: ties are not above; loose: they are.
         Interval strict = interval(contour.evaluate(at, false));

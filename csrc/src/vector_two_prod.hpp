@@ -2,10 +2,8 @@
 // double_double.hpp does it. Shared by the portable variants of ratio_walk.cpp and poisson_binomial.cpp.
 #pragma once
 
-#if defined(__GNUC__) && !defined(__clang__)
 // The vectors never cross a function boundary: everything that takes them is always inlined.
 #pragma GCC diagnostic ignored "-Wpsabi"
-#endif
 #if defined(__x86_64__) && (defined(__GNUC__) || defined(__clang__))
 #define DPCORE_X86 1
 #include <immintrin.h>

@@ -30,7 +30,7 @@ int main(void) {
     for (int i = 0; i < 4; ++i) printf("released %" PRId64 "\n", released[i]);
     dpcore_sampler_free(sampler);
 
-    /* What they cost, with integer noise, certified. */
+    /* What they cost: integer noise of that sigma costs a little more than the continuous noise. Certified. */
     dpcore_loss *one = NULL, *all = NULL;
     must(dpcore_loss_from_discrete_gaussian(sigma, 1, &one));
     must(dpcore_loss_times(one, 4, &all));

@@ -9,6 +9,7 @@ import json
 import math
 import pathlib
 import signal
+import subprocess
 import sys
 import threading
 from fractions import Fraction
@@ -609,6 +610,34 @@ def test_a_long_call_can_be_interrupted():
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0.0)
         signal.signal(signal.SIGALRM, old)
+
+
+MEMORY = """
+import resource
+from dpcore import distributions as ds
+def peak():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+ds.hypergeometric_pmf(population=100, marked=50, drawn=50)
+start = peak()
+first, pmf = {call}
+print(peak() - start, pmf.nbytes)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="ru_maxrss has another unit elsewhere")
+@pytest.mark.parametrize(
+    "call",
+    [
+        "ds.hypergeometric_pmf(population=10**11, marked=5 * 10**10, drawn=5 * 10**10)",
+        "ds.binomial_pmf(trials=10**11, probability=0.5, tail=1e-300)",
+        "ds.binomial_pmf(trials=10**7, probability=0.5)",
+    ],
+)
+def test_a_support_needs_the_memory_of_its_result(call):
+    code = MEMORY.format(call=call)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    grown, result = map(int, done.stdout.split())
+    assert grown <= 1.02 * result + 2**22, (grown, result)
 
 
 def test_the_lock_is_released():

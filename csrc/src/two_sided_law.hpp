@@ -115,22 +115,22 @@ PmfWindow window(const TwoSidedLaw<F>& law, std::int64_t peak, const Scaled& pea
     const double floor = std::max({walk_tail, rule.least, std::numeric_limits<double>::min()});
     const double depth = std::max(std::log(top) - std::log(floor), 0.0);
 
-    std::vector<double> left;
+    // One vector for both sides: the lower one is written outward, turned round in place, and continued.
     const auto center = static_cast<double>(peak);
-    left.reserve(
-        side_hint(depth, rule.variance, law.down.ratio(reflect(peak)), static_cast<double>(peak - rule.low)));
-    walk_out(law.down, reflect(peak), peak_value, reflect(rule.low), rule.least, walk_tail, rule.exponent, left,
-             stop);
-    if (left.empty()) throw std::logic_error("a window must hold its peak");
-    const auto end_of = [](double from, std::size_t size) { return from + static_cast<double>(size - 1); };
-    out.below_upper = beyond_upper(law.down, end_of(reflect(peak), left.size()), left.back());
-    if (rule.tail > 0.0) out.below_upper = trim(left, out.below_upper, rule.tail, 1);
-
-    const std::size_t below_peak = left.size() - 1;
-    out.first = peak - static_cast<std::int64_t>(below_peak);
     out.value.reserve(
-        below_peak + side_hint(depth, rule.variance, law.up.ratio(center), static_cast<double>(rule.high - peak)));
-    out.value.assign(left.rbegin(), left.rend() - 1);
+        side_hint(depth, rule.variance, law.down.ratio(reflect(peak)), static_cast<double>(peak - rule.low)) +
+        side_hint(depth, rule.variance, law.up.ratio(center), static_cast<double>(rule.high - peak)));
+    walk_out(law.down, reflect(peak), peak_value, reflect(rule.low), rule.least, walk_tail, rule.exponent,
+             out.value, stop);
+    if (out.value.empty()) throw std::logic_error("a window must hold its peak");
+    const auto end_of = [](double from, std::size_t size) { return from + static_cast<double>(size - 1); };
+    out.below_upper = beyond_upper(law.down, end_of(reflect(peak), out.value.size()), out.value.back());
+    if (rule.tail > 0.0) out.below_upper = trim(out.value, out.below_upper, rule.tail, 1);
+
+    const std::size_t below_peak = out.value.size() - 1;
+    out.first = peak - static_cast<std::int64_t>(below_peak);
+    std::reverse(out.value.begin(), out.value.end());
+    out.value.pop_back();  // the peak, which the upper side starts with
     walk_out(law.up, center, peak_value, static_cast<double>(rule.high), rule.least, walk_tail, rule.exponent,
              out.value, stop);
     out.above_upper = beyond_upper(law.up, end_of(center, out.value.size() - below_peak), out.value.back());

@@ -1,7 +1,8 @@
-"""pandas and Arrow objects are accepted wherever arrays are, and give the same bits as arrays do."""
+"""pandas, Polars and Arrow objects are accepted wherever arrays are, and give the same bits as arrays do."""
 
 import numpy as np
 import pandas
+import polars
 import pyarrow
 import pytest
 
@@ -10,8 +11,8 @@ from dpcore import accounting, distributions, gaussian, mechanisms, risk, sample
 EPSILONS = [0.1, 0.5, 1.0, 4.0]
 
 
-class ArrowLike:
-    """What Polars and others offer besides ``__array__``: nothing that dpcore would have to know by name."""
+class ArrayLike:
+    """What others offer: ``__array__``, nothing that dpcore would have to know by name."""
 
     def __init__(self, values):
         self._values = np.asarray(values)
@@ -28,7 +29,12 @@ FORMS = {
     "arrow dtype": lambda values: pandas.Series(values, dtype=pandas.ArrowDtype(pyarrow.float64())),
     "arrow array": pyarrow.array,
     "arrow chunks": lambda values: pyarrow.chunked_array([values[:1], values[1:]]),
-    "anything with __array__": ArrowLike,
+    "polars": polars.Series,
+    "polars column": lambda values: polars.DataFrame({"epsilon": values})["epsilon"],
+    "polars chunks": lambda values: polars.concat(
+        [polars.Series(values[:1]), polars.Series(values[1:])], rechunk=False
+    ),
+    "anything with __array__": ArrayLike,
 }
 
 
@@ -66,7 +72,7 @@ def test_integers_stay_integers(form):
 
 def test_probabilities_of_records():
     expected = distributions.poisson_binomial_pmf(np.array([0.1, 0.5, 0.25]))
-    for form in (pandas.Series, pyarrow.array):
+    for form in (pandas.Series, polars.Series, pyarrow.array):
         first, pmf = distributions.poisson_binomial_pmf(form([0.1, 0.5, 0.25]))
         assert first == expected[0]
         assert np.array_equal(pmf, expected[1])
@@ -77,3 +83,5 @@ def test_a_missing_value_is_refused():
         gaussian.sigma(epsilon=pandas.Series([0.1, None], dtype="Float64"), delta=1e-6)
     with pytest.raises((TypeError, ValueError)):
         gaussian.sigma(epsilon=pyarrow.array([0.1, None]), delta=1e-6)
+    with pytest.raises((TypeError, ValueError)):
+        gaussian.sigma(epsilon=polars.Series([0.1, None]), delta=1e-6)

@@ -1,7 +1,7 @@
 """Make the pictures of the documentation: ``python tools/make_pictures.py`` from the root of the repository.
 
-Needs the installed dpcore with matplotlib (``pip install '.[docs]'``), and for the picture of the report a
-Chromium on the path; without one that picture is left as it is.
+Needs the installed dpcore with matplotlib (``pip install '.[docs]'``), and for the pictures of pages a
+Chromium on the path; without one these are left as they are.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from dpcore import gaussian, partial_knowledge, risk
+from dpcore.reproduce import risk_budget
 from dpcore.reproduce._common import pyplot
 
 OUT = pathlib.Path(__file__).resolve().parent.parent / "docs" / "images"
@@ -94,21 +95,32 @@ def cost_curves() -> None:
 
 def report() -> None:
     """The report of `dpcore risk`, as a browser shows it."""
-    browser = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-    if browser is None:
-        print("no Chromium: the picture of the report is left as it is")
-        return
     decision = risk.recommend(
         records=10_000, impact=5000.0, threshold=1000.0, allowed_error=60.0, releases=12, delta=1e-6
     )
     with tempfile.TemporaryDirectory() as folder:
-        page = decision.save(pathlib.Path(folder) / "decision.html")
+        screenshot(decision.save(pathlib.Path(folder) / "decision.html"), "report", height=2500)
+
+
+def reproduction() -> None:
+    """The page of `dpcore reproduce risk-budget`."""
+    with tempfile.TemporaryDirectory() as folder:
+        risk_budget.run(pathlib.Path(folder))
+        screenshot(pathlib.Path(folder) / "risk-budget.html", "reproduction", height=1450)
+
+
+def screenshot(page: pathlib.Path, name: str, *, height: int) -> None:
+    """A page as a browser shows it."""
+    browser = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    if browser is None:
+        print(f"no Chromium: {name}.png is left as it is")
+        return
+    with tempfile.TemporaryDirectory() as folder:
         command = [browser, "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars"]
-        command += [f"--user-data-dir={folder}/profile", f"--screenshot={folder}/report.png"]
-        subprocess.run(
-            [*command, "--window-size=900,1150", page.as_uri()], check=True, capture_output=True, timeout=120
-        )
-        shutil.move(f"{folder}/report.png", OUT / "report.png")
+        command += [f"--user-data-dir={folder}/profile", f"--screenshot={folder}/shot.png"]
+        command += [f"--window-size=900,{height}", page.as_uri()]
+        subprocess.run(command, check=True, capture_output=True, timeout=120)
+        shutil.move(f"{folder}/shot.png", OUT / f"{name}.png")
 
 
 if __name__ == "__main__":
@@ -116,3 +128,4 @@ if __name__ == "__main__":
     delta_curves()
     cost_curves()
     report()
+    reproduction()

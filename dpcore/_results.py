@@ -10,8 +10,12 @@ import numpy as np
 
 def plain(value: Any) -> Any:
     """`value` in types that JSON knows."""
-    if isinstance(value, Result):
+    if isinstance(value, type):
+        return value
+    if callable(getattr(value, "to_dict", None)):
         return value.to_dict()
+    if dataclasses.is_dataclass(value):
+        return {field.name: plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
     if isinstance(value, np.ndarray):
         return value.tolist()
     if isinstance(value, np.generic):

@@ -12,7 +12,7 @@ import time
 
 import pytest
 
-from dpcore import accounting, gaussian
+from dpcore import accounting, gaussian, partial_knowledge
 from dpcore.cli import COMMANDS, build_parser, main
 from dpcore.cli.reproduce import NAMES
 
@@ -127,8 +127,8 @@ def test_a_programme_is_calibrated_to_the_safe_side(capsys):
     given = ("gaussian:sigma=1,count=52", "laplace:epsilon=1", "discrete_laplace:scale=2")
     found = facts(capsys, "calibrate", "programme", *given, "--epsilon", 1, "--delta", 1e-6)
     rows = {row["mechanism"]: row for row in found["mechanisms"]}
-    assert rows["gaussian"]["sigma"] == found["factor"]
-    assert rows["laplace"]["epsilon"] == 1 / found["factor"]
+    assert rows["gaussian"]["sigma"] == found["parameter"]
+    assert rows["laplace"]["epsilon"] == 1 / found["parameter"]
     loss = (
         accounting.from_gaussian(sigma=rows["gaussian"]["sigma"]) * 52
         + accounting.from_laplace(epsilon=rows["laplace"]["epsilon"])
@@ -159,7 +159,7 @@ def test_the_noise_given_only_sets_the_proportions(capsys, given, key):
     """Whatever scale the noise is given in, what is needed comes out, and nothing less."""
     found = facts(capsys, "calibrate", "programme", given, "--epsilon", 1, "--delta", 1e-6)
     (row,) = found["mechanisms"]
-    name, count, parameters = row.pop("mechanism"), row.pop("count"), row
+    name, count, parameters = row.pop("mechanism"), row.pop("copies"), row
     make = getattr(accounting, f"from_{name}")
     assert (make(**parameters) * count).delta(1.0).upper <= 1e-6
     parameters[key] *= 0.999 if key == "sigma" else 1.001
@@ -170,13 +170,37 @@ def test_programmes_that_cannot_be_saved(capsys):
     target = ("--epsilon", 1, "--delta", 1e-6)
     assert run(capsys, "calibrate", "programme", "subsampled_gaussian:sigma=1,rate=1,count=1e14", *target)[0] == 1
     assert (
-        facts(capsys, "calibrate", "programme", "subsampled_gaussian:sigma=0.06,rate=1e-9", *target)["factor"] == 1
+        facts(capsys, "calibrate", "programme", "subsampled_gaussian:sigma=0.06,rate=1e-9", *target)["parameter"]
+        == 1
     )
     for wrong in ("nan", 0, -1):
         assert (
             run(capsys, "calibrate", "programme", "gaussian:sigma=1", "--epsilon", wrong, "--delta", 1e-6)[0] == 2
         )
         assert run(capsys, "calibrate", "programme", "gaussian:sigma=1", "--epsilon", 1, "--delta", wrong)[0] == 2
+
+
+def test_keys_are_named_like_the_attributes(capsys):
+    target = ("--epsilon", 0.2, "--delta", 1e-6)
+    count = facts(capsys, "calibrate", "count", "--records", 1000, "--known", 500, "--bias", "0.2:0.3", *target)
+    made = partial_knowledge.calibrate(epsilon=0.2, delta=1e-6, records=1000, known=500, bias=(0.2, 0.3))
+    assert set(count) == {*made.to_dict(), "saving"}
+    assert count["bias"] == {"low": 0.2, "high": 0.3}
+    assert count["worst_case_epsilon"] == "Infinity"
+    for name in ("noise_scale", "delta", "gaussian_sigma", "saving", "limited_by", "statement"):
+        assert count[name] == getattr(made, name)
+    programme = facts(capsys, "calibrate", "programme", "gaussian:sigma=1,count=52", *target)
+    found = accounting.calibrate(
+        lambda sigma: accounting.from_gaussian(sigma=sigma) * 52,
+        epsilon=0.2,
+        delta=1e-6,
+        parameter_range=(1.0, 1e4),
+    )
+    assert set(programme) == set(found.to_dict()) - {"loss"} | {"mechanisms"}
+    assert programme["parameter"] == pytest.approx(found.parameter, rel=1e-9)
+    assert programme["mechanisms"] == [
+        {"mechanism": "gaussian", "sigma": programme["parameter"], "sensitivity": 1.0, "copies": 52}
+    ]
 
 
 def test_quiet_prints_the_number_alone(capsys):

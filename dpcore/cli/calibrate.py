@@ -153,18 +153,8 @@ def run_count(arguments: argparse.Namespace) -> int:
         worst_case_epsilon=arguments.worst_case_epsilon,
         releases=arguments.releases,
     )
-    facts: dict[str, Any] = {
-        "noise_scale": found.noise_scale,
-        "gaussian_sigma": found.gaussian_sigma,
-        "saving": found.saving,
-        "delta": found.delta,
-        "epsilon": found.epsilon,
-        "worst_case_epsilon": found.worst_case_epsilon,
-        "records": found.records,
-        "known": found.known,
-        "releases": found.releases,
-        "limited_by": found.limited_by,
-    }
+    # The result itself comes first: it is what --quiet prints.
+    facts: dict[str, Any] = {"noise_scale": found.noise_scale, "saving": found.saving, **found.to_dict()}
     if arguments.json or arguments.quiet:
         emit(arguments, facts, found.statement)
         return 0
@@ -213,18 +203,10 @@ def run_programme(arguments: argparse.Namespace) -> int:
         f"{found.delta_upper:.6g}. The questions may depend on earlier answers, as long as the "
         "noise was fixed beforehand."
     )
-    final = [{"mechanism": row.name, "count": row.count, **row.parameters} for row in scaled(found.parameter)]
     if arguments.json:
-        print_json(
-            {
-                "factor": found.parameter,
-                "epsilon": found.epsilon,
-                "delta": found.delta,
-                "delta_upper": found.delta_upper,
-                "mechanisms": final,
-                "statement": statement,
-            }
-        )
+        facts = found.to_dict()
+        mechanisms = facts.pop("loss")["mechanisms"]
+        print_json({**facts, "mechanisms": mechanisms, "statement": statement})
     elif arguments.quiet:
         print(repr(found.parameter))
     else:

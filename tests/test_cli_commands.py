@@ -354,6 +354,7 @@ def test_names_cannot_steer_the_terminal(capsys, tmp_path):
     code, _, err = run(capsys, "account", "\x1b[31mred\x07")
     assert code == 2
     assert err.rstrip("\n").isprintable()
+    assert len(run(capsys, "account", "x" * 10**5)[2]) < 600
 
 
 def test_reproduce_bad_input(capsys, tmp_path):

@@ -23,6 +23,8 @@ from dpcore.cli._output import Help, UsageError, add_command, printable
 
 COMMANDS = ("calibrate", "release", "ledger", "account", "risk", "reproduce", "info", "completion")
 
+_LONGEST_LINE = 500  # of a complaint that repeats what was given
+
 _EPILOG = """\
 example:
   dpcore release example:hospital --where "smoker == 1" --epsilon 0.2 \\
@@ -108,4 +110,5 @@ def _complain(error: BaseException) -> None:
     text = str(error)
     if isinstance(error, OSError) and error.strerror and error.filename:
         text = f"{error.filename}: {error.strerror}"
-    print(f"dpcore: {printable(' '.join(text.split()))}", file=sys.stderr)
+    line = printable(" ".join(text.split()))
+    print(f"dpcore: {line if len(line) <= _LONGEST_LINE else line[:_LONGEST_LINE] + '...'}", file=sys.stderr)

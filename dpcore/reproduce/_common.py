@@ -59,7 +59,6 @@ def pyplot() -> Any:
     pyplot.rcParams.update(
         {
             "axes.prop_cycle": cycler(color=COLOURS) + cycler(linestyle=LINES),
-            "axes.formatter.min_exponent": 3,  # 20 and 0.05 rather than powers, which run into each other
             "axes.grid": True,
             "axes.spines.right": False,
             "axes.spines.top": False,

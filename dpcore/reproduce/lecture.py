@@ -148,6 +148,11 @@ def _sensitivity(out: Path) -> tuple[Section, list[Path]]:
             Comparison("Lap(1/(ε n)) covers all four neighbours", "yes", "yes" if noise_covers else "no"),
         ],
     )
+    # Less than two decades: plain numbers, where powers of ten would run into each other.
+    axes.set_xticks([2, 5, 10, 20, 50], labels=["2", "5", "10", "20", "50"])
+    axes.set_yticks([0.02, 0.05, 0.1, 0.2, 0.5], labels=["0.02", "0.05", "0.1", "0.2", "0.5"])
+    axes.set_xticks([], minor=True)
+    axes.set_yticks([], minor=True)
     return section, [data, *save_figure(figure, out, "lecture-sensitivity")]
 
 

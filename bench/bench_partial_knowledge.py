@@ -74,13 +74,12 @@ def main() -> None:
     print(f"peers: {version('scipy')}, {version('numpy')}\n")
 
     print("one count_delta (both directions), without noise, and one calibrate to delta = 1e-9, at bias 0.3")
-    print(
-        f"{'unknown':>10} {'noise':>10} {'count_delta':>12} {'median':>10} {'noise 0':>10} {'calibrate':>11} {'median':>10}"
-    )
+    heads = ("unknown", "noise", "count_delta", "median", "noise 0", "calibrate", "median")
+    print(" ".join(f"{head:>11}" for head in heads))
     for power in range(3, 13):
         unknown = 10**power
         spread = math.sqrt(0.21 * unknown)
-        # Noise and records together are a normal law of 1.25 spreads, about, which has delta = 1e-9 at this epsilon.
+        # Noise and records together are about a normal law of 1.25 spreads; this is its epsilon at delta = 1e-9.
         epsilon = float(gaussian.epsilon(sigma=1.25 * spread, delta=1e-9))
         case = dict(epsilon=epsilon, records=unknown + 1, known=0, bias=0.3)
         noise = pk.calibrate(**case, delta=1e-9).noise_scale
@@ -89,10 +88,8 @@ def main() -> None:
         one = timed(lambda case=case, noise=noise: pk.count_delta(**case, noise_scale=noise))
         zero = timed(lambda case=case: pk.count_delta(**case, noise_scale=0.0))
         all_ = timed(lambda case=case: pk.calibrate(**case, delta=1e-9), samples=5)
-        print(
-            f"{unknown:>10.0e} {noise:>10.4g} {human(one.best):>12} {human(one.median):>10} {human(zero.best):>10} "
-            f"{human(all_.best):>11} {human(all_.median):>10}"
-        )
+        times = (one.best, one.median, zero.best, all_.best, all_.median)
+        print(f"{unknown:>11.0e} {noise:>11.4g} " + " ".join(f"{human(t):>11}" for t in times))
 
     print("\nagainst the thesis's method (binomial on a grid, fftconvolve, 100,000 buckets)")
     for epsilon, unknown, bias, noise in (

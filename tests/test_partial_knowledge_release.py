@@ -577,3 +577,20 @@ def test_evaluation(tmp_path):
         assert f"partial-knowledge-{figure}.png" in names
     assert "partial-knowledge-evaluation.csv" in names
     assert all(name.startswith("partial-knowledge") for name in names)
+
+
+@pytest.mark.slow
+def test_dask_cluster_computes_the_same_table():
+    import distributed
+
+    from dpcore.reproduce import partial_knowledge as reproduce
+
+    cells = reproduce.grid(records=(10**4,), epsilons=(0.01, 0.1), biases=(0.1, 0.5), shares=(0.5, 0.9))
+    with (
+        distributed.LocalCluster(
+            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None, silence_logs=50
+        ) as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        parts = list(client.get_executor().map(reproduce.evaluate, (cells[:9], cells[9:])))
+    np.testing.assert_array_equal(np.array(parts[0] + parts[1]), np.array(reproduce.evaluate(cells)))

@@ -164,27 +164,52 @@ def randomness() -> None:
     print(f"  Laplace {16 / accepted_exponential:.2f}, Gaussian {16 * mass / np.sqrt(np.pi / 2):.2f}, any scale")
 
 
-def correlation(draws: int) -> None:
-    """Correlation between the magnitude of a scalar draw and the time it took; the goal is below 0.01.
+def time_and_magnitude(call: Callable[[], float], draws: int) -> tuple[float, float]:
+    """Correlation, and rank correlation of a tenth, between the magnitude of what a call returns and its time.
 
     Times are clipped at their 99th percentile: interruptions by the system are unrelated to the draw and would
-    only add noise. Scales are small enough for CPython to hold every draw in one digit: beyond 2^30 its integer
-    objects take longer, which is no property of the draw. 10^6 draws show a correlation of 0.001.
+    only add noise. 10^6 draws show a correlation of 0.001.
+    """
+    clock = time.perf_counter_ns
+    values, spent = np.empty(draws), np.empty(draws)
+    for i in range(draws):
+        start = clock()
+        x = call()
+        spent[i] = clock() - start
+        values[i] = x
+    spent = np.minimum(spent, np.quantile(spent, 0.99))
+    tenth = slice(draws // 10)
+    return (
+        float(np.corrcoef(np.abs(values), spent)[0, 1]),
+        float(stats.spearmanr(np.abs(values[tenth]), spent[tenth]).statistic),
+    )
+
+
+def correlation(draws: int) -> None:
+    """The goal is for scales at which CPython makes all its integers alike.
+
+    It keeps those from -5 to 256 ready and looks for them at every integer, and takes a second digit from 2^30 on:
+    both take another time, which is no property of the draw. The last lines show it without any draw.
     """
     print(f"\ncorrelation of time and magnitude over {draws} scalar draws (goal |r| < 0.01)")
-    clock = time.perf_counter_ns
-    for name, scale in (("discrete_laplace", 1000.0), ("discrete_gaussian", 1000.0), ("gaussian", 1.0)):
+    for name, scale in (
+        ("discrete_laplace", 1e6),
+        ("discrete_gaussian", 1e6),
+        ("laplace", 1.0),
+        ("gaussian", 1.0),
+    ):
         call = getattr(samplers, name)
-        values, spent = np.empty(draws), np.empty(draws)
-        for i in range(draws):
-            start = clock()
-            x = call(scale)
-            spent[i] = clock() - start
-            values[i] = x
-        spent = np.minimum(spent, np.quantile(spent, 0.99))
-        r = np.corrcoef(np.abs(values), spent)[0, 1]
-        rank = stats.spearmanr(np.abs(values[: draws // 10]), spent[: draws // 10]).statistic
-        print(f"  {name}: r = {r:+.5f}, rank correlation of a tenth of them {rank:+.5f}")
+        r, rank = time_and_magnitude(lambda f=call, s=scale: f(s), draws)
+        missed = "" if abs(r) < 0.01 else "  BEYOND THE GOAL"
+        print(f"  {name}({scale:g}): r = {r:+.5f}, by ranks {rank:+.5f}{missed}")
+    print("  the making of CPython's integers:")
+    for scale in (1000.0, 1e9):
+        r, rank = time_and_magnitude(lambda s=scale: samplers.discrete_laplace(s), draws)
+        print(f"  discrete_laplace({scale:g}): r = {r:+.5f}, by ranks {rank:+.5f}")
+        ready = samplers.discrete_laplace(scale, draws)
+        index = iter(range(draws))
+        r, rank = time_and_magnitude(lambda a=ready, i=index: a.item(next(i)), draws)
+        print(f"  the same law drawn before, ndarray.item alone: r = {r:+.5f}, by ranks {rank:+.5f}")
 
 
 def memory() -> None:

@@ -11,6 +11,7 @@ import pickle
 import shutil
 import signal
 import subprocess
+import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -169,6 +170,56 @@ def test_the_fork_test_sees_a_generator_that_is_not_safe() -> None:
     rng = InsecureTestRng(1)
     outputs = [in_child(lambda: rng.bytes(256)) for _ in range(2)]
     assert outputs[0] == outputs[1]
+
+
+REFUSING_GETRANDOM = """
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+ssize_t getrandom(void* out, size_t bytes, unsigned flags) {
+    if (getenv("REFUSE") != NULL) { errno = ENOSYS; return -1; }
+    return syscall(SYS_getrandom, out, bytes, flags);
+}
+"""
+
+UNDER_A_REFUSING_KERNEL = """
+import os
+from dpcore import mechanisms, samplers
+laplace, count = mechanisms.Laplace(scale=1.0), mechanisms.DiscreteLaplace(scale=1.0)
+calls = [
+    lambda: samplers.discrete_laplace(1.0), lambda: samplers.gaussian(1.0, 10), lambda: samplers.random_bytes(8),
+    lambda: samplers.uniform_below(5), lambda: samplers.bernoulli_exp(1.0),
+    lambda: samplers.choose([1.0], factor=1.0), lambda: samplers.randomized_response(1, epsilon=1.0, categories=2),
+    lambda: laplace.release(3.0), lambda: count.release([1, 2]),
+]
+os.putenv("REFUSE", "1")
+for call in calls:
+    try:
+        print("released", call())
+    except samplers.RandomnessError:
+        print("refused")
+os.unsetenv("REFUSE")
+print(len([call() for call in calls]))
+"""
+
+
+def test_without_randomness_nothing_is_released(tmp_path: Any) -> None:
+    compiler = shutil.which("cc")
+    if compiler is None:
+        pytest.skip("no C compiler to replace getrandom with; tests/cpp/test_random_stream.cpp does it too")
+    source, library = tmp_path / "refuse.c", tmp_path / "refuse.so"
+    source.write_text(REFUSING_GETRANDOM)
+    subprocess.run([compiler, "-shared", "-fPIC", "-o", library, source], check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", UNDER_A_REFUSING_KERNEL],
+        env={**os.environ, "LD_PRELOAD": str(library)},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.split() == ["refused"] * 9 + ["9"]
 
 
 @pytest.mark.statistical

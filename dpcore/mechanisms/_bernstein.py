@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -248,7 +247,9 @@ class Bernstein(Mechanism):
         if self.order > 20 or points > 256:
             return float(2**self.order - 1) if self.order < 1000 else math.inf
         one_axis = basis(np.arange(self.lattice + 1) / self.lattice, self.lattice)
-        smoothing = functools.reduce(np.kron, [one_axis] * self.dimension)
+        smoothing: Any = one_axis
+        for _ in range(self.dimension - 1):
+            smoothing = np.kron(smoothing, one_axis)
         weights = unit = np.eye(points)
         for _ in range(self.order - 1):
             weights = unit + weights - smoothing @ weights

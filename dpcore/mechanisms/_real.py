@@ -34,7 +34,7 @@ from dpcore.mechanisms._base import (
     stated_epsilon,
     up,
 )
-from dpcore.samplers._arguments import grid_of, private_numbers, real_scale, source_of
+from dpcore.samplers._arguments import LEAST_INT64, MOST_INT64, grid_of, private_numbers, real_scale, source_of
 
 if TYPE_CHECKING:
     from dpcore.accounting import PrivacyLoss
@@ -201,6 +201,8 @@ most the sensitivity 0.01 (Laplace noise of scale 0.02).
         """
         if type(value) is float and rng is None and self.dimension == 1:
             return _core.sample_laplace_add(self.scale, self.grid, value, None)
+        if type(value) is int and rng is None and self.dimension == 1 and LEAST_INT64 <= value <= MOST_INT64:
+            return _core.sample_laplace_add_integer(self.scale, self.grid, value, None)
         return self._release(value, rng, "laplace")
 
     def error(self) -> ExpectedError:
@@ -371,6 +373,8 @@ class Gaussian(_RealMechanism):
         """
         if type(value) is float and rng is None and self.dimension == 1:
             return _core.sample_gaussian_add(self.scale, self.grid, value, None)
+        if type(value) is int and rng is None and self.dimension == 1 and LEAST_INT64 <= value <= MOST_INT64:
+            return _core.sample_gaussian_add_integer(self.scale, self.grid, value, None)
         return self._release(value, rng, "gaussian")
 
     def error(self) -> ExpectedError:

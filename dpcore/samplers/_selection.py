@@ -11,7 +11,15 @@ from numpy.typing import ArrayLike, NDArray
 from dpcore import _core, _validation
 from dpcore._core import InsecureTestRng
 from dpcore._validation import IntArray
-from dpcore.samplers._arguments import Size, private_integers, private_numbers, shape_of, source_of
+from dpcore.samplers._arguments import (
+    LEAST_INT64,
+    MOST_INT64,
+    Size,
+    private_integers,
+    private_numbers,
+    shape_of,
+    source_of,
+)
 
 BoolArray = NDArray[np.bool_]
 _UNBOUNDED = 10**1000  # for arguments whose only bound is a rule of their own
@@ -172,6 +180,10 @@ def randomized_response(
     >>> samplers.randomized_response([0, 1, 1], epsilon=1.0, categories=2).shape
     (3,)
     """
+    plain = rng is None and type(epsilon) is float and type(categories) is int
+    known = plain and 0.0 < epsilon < math.inf and 2 <= categories <= 2**62
+    if known and type(answer) is int and LEAST_INT64 <= answer <= MOST_INT64:
+        return _core.randomized_response(epsilon, categories, answer, None)
     budget = _validation.scalar("epsilon", _validation.positive("epsilon", epsilon))
     kinds = _validation.integer("categories", categories, least=2, most=2**62)
     answers, source = private_integers("answer", answer), source_of(rng)

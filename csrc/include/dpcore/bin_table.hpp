@@ -1,8 +1,7 @@
 // Exact choice of a bin with fixed probabilities: Walker's alias method with lazily compared thresholds.
 //
 // Method:    weights in 256-bit fixed point; the alias table is built in exact arithmetic on them. A choice takes
-// an
-//            index and 26 bits that are compared with the column's threshold; only if all 26 agree (probability
+//            an index and 26 bits that are compared with the column's threshold; only if all 26 agree (probability
 //            2^-26) are 192 more bits drawn and compared with the threshold's further bits.
 // Guarantee: the bin's law differs from the exact weights by less than 2^-200 in total variation (weights 2^-230
 //            each, thresholds truncated at 2^-218, at most 2^11 bins). One lookup, whatever the bin.

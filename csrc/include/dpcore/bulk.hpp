@@ -1,8 +1,8 @@
 // Runs a piece of work over a long array in chunks, on more than one thread when it is long.
 //
 // Guarantee: every chunk is worked once, by one thread; what a chunk computes depends on its number only, so
-// results
-//            do not depend on the number of threads. Threads live for one call (a pool would not survive fork).
+//            results do not depend on the number of threads. Threads live for one call (a pool would not survive
+//            fork).
 //            The calling thread looks at `stop` between its chunks; the other threads never call it.
 #pragma once
 

@@ -2,30 +2,26 @@
 // Gaussian rounded exactly to a grid.
 //
 // Method:    one attempt takes two words (16 bytes). They give a sign, a bin i of a fixed table (the same for
-// every
-//            scale), a position f in [0, 1) inside the bin with 64 bits, and a uniform U with 26 bits.
+//            every scale), a position f in [0, 1) inside the bin with 64 bits, and a uniform U with 26 bits.
 //              exponential  E = (i + f)/16, bin weight exp(-i/16),      accepted when U < exp(-f/16)
 //              half normal  Z = (i + f)/64, bin weight exp(-i^2/8192),  accepted when U < exp(-f (2 i + f)/8192)
-//              geometric                floor(scale E):  Pr[>= k] = Pr[E >= k/scale] = exp(-k/scale), exactly
-//              discrete Laplace         0 when U < p0; +-(floor(scale E) + 1) when U < p0 + (1 - p0) exp(-f/16);
-//                                       p0 = A (1 - q)/(A (1 - q) + 2 q), q = exp(-1/scale), A = 16 (1 -
-//                                       exp(-1/16))
-//              rounded Laplace          +-round(scale E / grid);   rounded Gaussian: +-round(sigma Z / grid)
-//              discrete Gaussian        k = floor(sigma z) + 1 for the *unaccepted* z; with p0 = 1/(1 + 2 sigma
-//              H),
-//                                       H = (sum of bin weights)/64: 0 when U < p0, +-k when
-//                                       U < p0 + (1 - p0) exp(-k^2/(2 sigma^2) + i^2/8192);
-//                                       long fills of sigma <= 8: a table of its magnitudes, no rejection
+//              geometric            floor(scale E):  Pr[>= k] = Pr[E >= k/scale] = exp(-k/scale), exactly
+//              discrete Laplace     0 when U < p0; +-(floor(scale E) + 1) when U < p0 + (1 - p0) exp(-f/16);
+//                                   p0 = A (1 - q)/(A (1 - q) + 2 q), q = exp(-1/scale), A = 16 (1 - exp(-1/16))
+//              rounded Laplace      +-round(scale E / grid);   rounded Gaussian: +-round(sigma Z / grid)
+//              discrete Gaussian    k = floor(sigma z) + 1 for the *unaccepted* z; with p0 = 1/(1 + 2 sigma H),
+//                                   H = (sum of bin weights)/64: 0 when U < p0, +-k when
+//                                   U < p0 + (1 - p0) exp(-k^2/(2 sigma^2) + i^2/8192);
+//                                   long fills of sigma <= 8: a table of its magnitudes, no rejection
 //            The scale is an integer times a power of two, so scale * (i + f) is an exact integer product. When
 //            the bits drawn so far do not decide the bin, the integer or the comparison with U (probability about
 //            2^-25, and scale * 2^-68 for the integer), the same f, U and bin threshold are extended to 256 bits
 //            and everything is decided in 256-bit fixed point (fixed_point.hpp).
-// Domain:    scale in [kLeastScale, kGreatestScale]; rounded: scale/grid in [2^-10, 2^49], grid a power of two.
+// Domain:    scale in [kLeastScale, kGreatestScale]; rounded: scale/grid in [2^-10, 2^50), grid a power of two.
 //            Outside: std::invalid_argument. A draw throws RandomnessError where the system gives no randomness.
-// Guarantee: total variation distance from the law below 2^-150 a draw (docs/samplers.md). |result| < 128 * scale
-// + 1,
-//            so an int64 never overflows. Attempts are independent and alike, so neither their number nor the work
-//            of one depends on the value drawn, outside the undecided ones.
+// Guarantee: total variation distance from the law below 2^-150 a draw for uniform words (docs/samplers.md).
+//            |result| < 128 * scale + 1, so an int64 never overflows. Attempts are independent and alike, so
+//            neither their number nor the work of one depends on the value drawn, outside the undecided ones.
 // Evidence:  tests/test_samplers_exact.py (mpmath, rigged words), tests/test_samplers_law.py (G-tests),
 //            bench/bench_samplers.py (timing against magnitude).
 // Reference: Karney (2016), "Sampling exactly from the normal distribution", for the bin-and-accept form; Canonne,
@@ -220,7 +216,7 @@ __extension__ typedef __int128 Int128;
 template <class Rounded>
 class GridNoise {
 public:
-    // grid: a power of two with scale/grid in [2^-10, 2^49]; 0 means grid_for(scale).
+    // grid: a power of two with scale/grid in [2^-10, 2^50); 0 means grid_for(scale).
     explicit GridNoise(double scale, double grid = 0.0);
 
     double grid() const { return grid_; }

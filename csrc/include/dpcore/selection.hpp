@@ -7,8 +7,7 @@
 //            weights in double with a proven slack; when the uniform number falls within it, the weights are
 //            computed again in fixed point with the same uniform number.
 // Domain:    given with each function; std::invalid_argument outside, decided by public parameters only. Scores
-// and
-//            answers are private: any value is accepted.
+//            and answers are private: any value is accepted.
 // Guarantee: uniform_below and rational coins are exact; the others differ from their law by less than 2^-200 in
 //            total variation. Work does not depend on answers or on what was chosen, outside the undecided cases;
 //            choose() reads every score whatever they are.

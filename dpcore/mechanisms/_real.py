@@ -69,13 +69,15 @@ class _RealMechanism(Mechanism):
         return out
 
     # The error of a released number is K grid + d: K the noise in cells, symmetric, and d what rounding the value
-    # moved it, at most half a cell and 0 for values on the grid. Hence E abs(error) <= E abs(K) grid + abs(d),
-    # E error^2 = E K^2 grid^2 + d^2, and abs(error) <= (k + 1/2) grid unless abs(K) > k.
+    # moved it, at most half a cell and 0 for values on the grid. Hence E error^2 = E K^2 grid^2 + d^2,
+    # E abs(error) = E abs(K) grid + abs(d) Pr[K = 0] (where K is not 0, d helps as often as it hurts), and
+    # abs(error) <= (k + 1/2) grid unless abs(K) > k.
 
-    def _error(self, mean: float, square: float) -> ExpectedError:
-        """From E abs(K) grid and E K^2 grid^2."""
+    def _error(self, mean: float, square: float, zero: float) -> ExpectedError:
+        """From E abs(K) grid, E K^2 grid^2 and Pr[K = 0]; the largest over all values."""
         off = 0.0 if self.values_on_grid else self.grid / 2
-        return ExpectedError(max(mean + off, LEAST_POSITIVE), max(square + off * off, LEAST_POSITIVE))
+        absolute = mean + off * min(1.0, zero * (1 + 1e-12))
+        return ExpectedError(max(absolute, LEAST_POSITIVE), max(square + off * off, LEAST_POSITIVE))
 
     def _interval(self, level: float, quantile: float) -> NoiseInterval:
         """From the half width, in scales, that the continuous noise exceeds with probability 1 - level at most."""
@@ -214,10 +216,13 @@ most the sensitivity 0.01 (Laplace noise of scale 0.02).
         cell = self.grid / self.scale
         sinh = math.sinh(cell / 2) * (1 - 1e-14 * (1 + cell))  # the rounding of `cell` counts so many times
         mean = self.grid / (2 * sinh)
-        return self._error(mean, mean * self.grid * (math.cosh(cell / 2) / sinh))
+        return self._error(mean, mean * self.grid * (math.cosh(cell / 2) / sinh), -math.expm1(-cell / 2))
 
     def interval(self, level: float) -> NoiseInterval:
-        """Half width that the error of a number exceeds with probability at most 1 - level; the smallest."""
+        """Half width that the error of a number exceeds with probability at most 1 - level.
+
+        The smallest for values on the grid; else half a cell wider.
+        """
         checked = checked_level(level)
         return self._interval(checked, -math.log1p(-checked) * (1 + 1e-14))
 
@@ -392,10 +397,13 @@ class Gaussian(_RealMechanism):
             # The same sums by Euler and Maclaurin; the next terms are (g/s)^4/820 and less of the first.
             mean = s * math.sqrt(2 / math.pi) * (1 - (g / s) ** 2 / 24)
             square = s * s + g * g / 12
-        return self._error(mean * slack, square * slack)
+        return self._error(mean * slack, square * slack, math.erf(g / s / math.sqrt(8)))
 
     def interval(self, level: float) -> NoiseInterval:
-        """Half width that the error of a number exceeds with probability at most 1 - level; the smallest."""
+        """Half width that the error of a number exceeds with probability at most 1 - level.
+
+        The smallest for values on the grid; else half a cell wider.
+        """
         checked = checked_level(level)
         return self._interval(checked, normal_half_width(checked))
 

@@ -254,7 +254,7 @@ def test_discrete_errors_and_intervals_exactly(scale: float, level: float) -> No
 
 
 @pytest.mark.parametrize("level", [1e-9, 0.3, 0.5, 0.95, 1 - 1e-9])
-@pytest.mark.parametrize("ratio", [2.0**-9, 0.3, 1.0, 7.7, 60.0])
+@pytest.mark.parametrize("ratio", [2.0**-9, 0.3, 1.0, 20.3])
 @pytest.mark.parametrize("kind", [Laplace, Gaussian])
 def test_errors_and_intervals_on_a_grid_exactly(kind: Any, ratio: float, level: float) -> None:
     """Against the sums over the released law, with mpmath: bounds, and the smallest ones."""
@@ -270,14 +270,16 @@ def test_errors_and_intervals_on_a_grid_exactly(kind: Any, ratio: float, level: 
         assert width == int(width)
         assert beyond(int(width) + 1) <= 1 - mp.mpf(level)
         assert width == 0 or beyond(int(width)) > 1 - mp.mpf(level)
+        off = kind(scale=ratio * grid, grid=grid)
+        assert off.interval(level).half_width == on.interval(level).half_width + grid / 2
+        if level != 0.5:
+            return
         tails = [beyond(k) for k in range(1, 4 + int((100 if kind is Laplace else 16) * ratio))]
         absolute = grid * mp.fsum(tails)
         squared = grid**2 * mp.fsum((2 * k + 1) * t for k, t in enumerate(tails))
         assert absolute <= on.error().absolute <= absolute * (1 + mp.mpf(10) ** -10) + 5e-324
         assert squared <= on.error().squared <= squared * (1 + mp.mpf(10) ** -10) + 5e-324
         # Values off the grid are at most half a cell away from it, and may be all of that.
-        off = kind(scale=ratio * grid, grid=grid)
-        assert off.interval(level).half_width == on.interval(level).half_width + grid / 2
         assert off.error().squared == pytest.approx(float(squared) + grid**2 / 4, rel=1e-9)
         assert off.error().absolute == pytest.approx(float(absolute + grid / 2 * (1 - beyond(1))), rel=1e-9)
 

@@ -119,7 +119,6 @@ public:
         upper_[i + 1] += mass * share;
         upper_[i] += mass * (1.0 - share);
         atoms_.push_back({i, mass});
-        slip_ = std::max(slip_, snap);
     }
     Buckets finish() const {
         Buckets out;
@@ -153,7 +152,9 @@ private:
                 const double height =
                     around_[j + 1] > 0.0 ? 1.0 - std::exp(-step_) * (1.0 - lift_[j + 1] / around_[j + 1]) : 0.0;
                 const double need = height > 0.0 ? -lift_[j] / (height * around_[j + 1]) * (1.0 + 1e-9) : kInf;
-                if (need < 0.25 && share[j + 1] + need < kMost) {
+                // A cell above its point relies on 0.9 of itself (below), one under its point on nothing.
+                const double most = lift_[j + 1] > 0.0 ? 0.1 : kMost;
+                if (need < 0.25 && share[j + 1] + need < most) {
                     share[j + 1] += need;
                     gain[j] += need * around_[j + 1];
                 } else {
@@ -186,7 +187,6 @@ private:
     double step_, offset_, denominator_ = 1.0;
     std::int64_t first_ = 0;
     std::size_t size_ = 0;
-    double slip_ = 0.0;
     std::vector<double> upper_, around_, lift_;
     std::vector<std::pair<std::size_t, double>> atoms_;
 };
@@ -268,6 +268,8 @@ struct Discrete {
     Buckets buckets;
     double tail = 0.0;
     double log_scale = 0.0;  // the masses are exp(log_scale) times the true ones: far tails would underflow
+    double loss_err = 0.0;   // largest error of an atom's loss
+    bool underflows = true;  // masses may have been lost below the smallest double
 };
 
 Discrete discretise(const LossLaw& law, double step, double c_near, double c, double c_far) {
@@ -356,6 +358,9 @@ Discrete discretise(const LossLaw& law, double step, double c_near, double c, do
             for (double x = std::ceil(low); x <= high; x += 1.0)
                 collect.add_atom(rho - slope * x, std::exp(-x * x / (2.0 * s * s)) / total);
             out.buckets = collect.finish();
+            // Exponents of up to 745 with three roundings, and the plain sum of `total`.
+            out.buckets.mass_err += (high - low + 2.0 * 745.0 * 3.0) * kRound;
+            out.loss_err = 4.0 * kRound * (rho + slope * std::max(high, -low));
             out.tail = 4.0 * kTail;
             break;
         }
@@ -371,8 +376,18 @@ Discrete discretise(const LossLaw& law, double step, double c_near, double c, do
                 if (w > heaviest) heaviest = w, anchor = a.loss;
             }
             Collector collect(step, anchor - step * std::floor(anchor / step), low, high);
-            for (const Atom& a : atoms) collect.add_atom(a.loss, a.mass);
+            double mass_err = law.log_mass_err();
+            double least = kInf;
+            for (const Atom& a : atoms) {
+                collect.add_atom(a.loss, a.mass);
+                mass_err = std::max(mass_err, a.mass_err);
+                out.loss_err = std::max(out.loss_err, a.loss_err);
+                least = std::min(least, a.mass);
+            }
+            out.underflows = !(least > 1e-280);
             out.buckets = collect.finish();
+            // Atoms that fall into one bucket are added up.
+            out.buckets.mass_err += mass_err + static_cast<double>(atoms.size()) * kRound;
             out.buckets.upper.infinite = out.buckets.lower.infinite = law.infinite_mass();
             break;
         }
@@ -485,18 +500,21 @@ Buckets Buckets::coarsen() const {
     const auto floor_half = [](std::int64_t n) { return n >= 0 ? n / 2 : -((1 - n) / 2); };
     out.first = floor_half(first);
     const auto size = static_cast<std::size_t>(floor_half(last) - out.first) + 2;
-    out.upper = {std::vector<double>(size, 0.0), upper.infinite, upper.above, upper.below};
-    out.lower = {std::vector<double>(size, 0.0), lower.infinite, lower.above, lower.below};
+    out.upper = {std::vector<double>(size, 0.0), upper.infinite, upper.above, 0.0};
+    out.lower = {std::vector<double>(size, 0.0), lower.infinite, 0.0, lower.below};
     const double share = 1.0 / (1.0 + std::exp(-step));  // (1 - e^-d)/(1 - e^-2d)
     for (std::size_t i = 0; i < upper.mass.size(); ++i) {
         const std::int64_t n = first + static_cast<std::int64_t>(i);
         const auto at = static_cast<std::size_t>(floor_half(n) - out.first);
-        out.lower.mass[at] += lower.mass[i];
+        // The ends of the new grid lie outside the old one: masses that count as an end go there now.
+        const double low = lower.mass[i] + (i + 1 == upper.mass.size() ? lower.above : 0.0);
+        const double high = upper.mass[i] + (i == 0 ? upper.below : 0.0);
+        out.lower.mass[at] += low;
         if (n % 2 == 0) {
-            out.upper.mass[at] += upper.mass[i];
+            out.upper.mass[at] += high;
         } else {
-            out.upper.mass[at + 1] += upper.mass[i] * share;
-            out.upper.mass[at] += upper.mass[i] * (1.0 - share);
+            out.upper.mass[at + 1] += high * share;
+            out.upper.mass[at] += high * (1.0 - share);
         }
     }
     return out;
@@ -605,20 +623,20 @@ LogBounds single_delta(const Composition& comp, double epsilon, double step, dou
     const double slip =
         8.0 * kRound *
         (std::fabs(epsilon) + std::fabs(b.loss(0)) + std::fabs(b.loss(n - 1)) + std::fabs(b.offset));
-    double upper = 0.0, lower = 0.0;
+    double upper = 0.0, lower = 0.0, mass = 0.0;
     const double factor = std::exp(scale);
     for (std::size_t i = 0; i < n; ++i) {
         const double x = b.loss(i) - epsilon;
+        if (b.upper.mass[i] > 0.0) mass += std::exp(c * b.loss(i) - top + std::log(b.upper.mass[i]));
         if (x + slip <= 0.0) continue;
         const double pay = x > 0.0 ? -std::expm1(-x) : 0.0;
         upper += b.upper.mass[i] * factor * (pay + 1.01 * slip);
         lower += b.lower.mass[i] * factor * std::max(0.0, pay - 1.01 * slip);
     }
-    // Tabulated range: all but d.tail of the tilted law, whose whole mass is at most n times its largest bucket.
-    const double mass = static_cast<double>(n) * 16.0;  // 16: the largest bucket may lie between two samples
+    // Tabulated range: all but d.tail of the tilted law.
     const double pay = std::exp(c * std::log(c) - (1.0 + c) * std::log1p(c));
     const double outside =
-        (d.tail * mass +
+        (d.tail * 1.01 * mass +
          static_cast<double>(n) * std::exp(std::max(c * b.loss(n - 1), c * b.loss(0)) - top - 744.0)) *
         pay;
     const double slack = b.mass_err * 2.0 + (static_cast<double>(n) + 64.0) * kRound +
@@ -716,7 +734,7 @@ LogBounds bucket_delta(const Composition& comp, double epsilon, const BucketQuer
         }
         // Masses that underflowed are below the smallest double each.
         const double ends = std::max(c * b.loss(n - 1), c * b.loss(0));
-        const double lost = std::log(static_cast<double>(n)) - 744.0;
+        const double lost = d.underflows ? std::log(static_cast<double>(n)) - 744.0 : -kInf;
         tail += t.copies * std::exp(lost + ends - top);
         right += std::exp(lost + std::max(c_right * b.loss(n - 1), c_right * b.loss(0)) - top_right);
         left += std::exp(lost + std::max(c_left * b.loss(n - 1), c_left * b.loss(0)) - top_left);
@@ -742,9 +760,10 @@ LogBounds bucket_delta(const Composition& comp, double epsilon, const BucketQuer
                            4.0 * kRound * size_c + (static_cast<double>(n) * 2.0 + 40.0) * kRound + 4.0 * kLibm +
                            kRound * (1.0 + std::fabs(log_upper_mass)));
         offset += t.copies * b.offset;
-        offset_err +=
-            t.copies * 4.0 * kRound *
-            (std::fabs(b.offset) + plan.step * (std::fabs(static_cast<double>(b.first)) + static_cast<double>(n)));
+        offset_err += t.copies * d.loss_err +
+                      t.copies * 4.0 * kRound *
+                          (std::fabs(b.offset) +
+                           plan.step * (std::fabs(static_cast<double>(b.first)) + static_cast<double>(n)));
         if (single_release) break;
         fourier_forward(re, im);
         transform_err += t.copies * unit * std::sqrt(norm) * 1.5;
@@ -844,7 +863,9 @@ LogBounds bucket_delta(const Composition& comp, double epsilon, const BucketQuer
                          2.0 * static_cast<double>(size) * kRound;
     const double high = (upper + noise + outside) * (1.0 + slack);
     const double low = (lower - noise - outside) * (1.0 - slack);
-    if (!(std::isfinite(high) && std::isfinite(low) && std::isfinite(base) && std::isfinite(spectrum)))
+    // First-order bounds hold while they are small.
+    if (!(std::isfinite(high) && std::isfinite(low) && std::isfinite(base) && std::isfinite(spectrum)) ||
+        !(slack < 0.1) || !(transform_err < 0.1))
         return nothing_known(comp);
     LogBounds finite = {low > 0.0 ? base + std::log(low) : -kInf, base + std::log(high)};
     return add_infinite_mass(comp, finite);

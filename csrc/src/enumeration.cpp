@@ -7,13 +7,35 @@ namespace dpcore {
 
 namespace {
 constexpr double kLost = 1e-300;  // masses that underflow are below this
+
+// mass * 2^exponent: C(n, j) p^j alone leaves the range of double long before C(n, j) p^j q^(n-j) does.
+struct Wide {
+    double mass = 1.0;
+    int exponent = 0;
+    Wide times(double x) const {
+        Wide out = {mass * x, exponent};
+        int shift = 0;
+        out.mass = std::frexp(out.mass, &shift);
+        out.exponent += shift;
+        return out;
+    }
+    double value() const { return std::ldexp(mass, exponent); }
+};
+Wide power(double x, std::size_t n) {
+    Wide out, square = Wide{}.times(x);
+    for (; n > 0; n >>= 1U) {
+        if ((n & 1U) != 0U) out = Wide{out.mass, out.exponent + square.exponent}.times(square.mass);
+        square = Wide{square.mass, 2 * square.exponent}.times(square.mass);
+    }
+    return out;
 }
+}  // namespace
 
 double Enumeration::size(const Composition& composition) {
     if (!composition.atomic) return std::numeric_limits<double>::infinity();
     double total = 1.0;
     for (const Term& t : composition.terms) {
-        const double atoms = static_cast<double>(t.law->atoms().size());
+        const double atoms = t.law->atom_count();
         // C(copies + atoms - 1, atoms - 1)
         for (double i = 1.0; i < atoms && total < 1e18; i += 1.0) total *= (t.copies + i) / i;
     }
@@ -36,30 +58,34 @@ Enumeration::Enumeration(const Composition& composition, StopCheck stop) {
         }
         reach += t.copies * largest;
         loss_err_ += t.copies * slip;
-        // Each step of a running product rounds three times; pow is a library function.
-        mass_err_ += t.copies * (4.0 * kRound + mass_slip) * kSlack +
-                     (kLibm + 2.0 * kRound) * static_cast<double>(atoms.size());
+        // Each step of a running product rounds three times; x^n by squaring has at most 2n roundings.
+        mass_err_ +=
+            t.copies * (4.0 * kRound + mass_slip) * kSlack + 2.0 * kRound * static_cast<double>(atoms.size());
         std::vector<Point> own;
         // Distribute the copies: an explicit stack of (atom, remaining, loss, mass).
         struct Frame {
             std::size_t atom, left;
-            double loss, mass;
+            double loss;
+            Wide mass;
         };
-        std::vector<Frame> stack = {{0, copies, 0.0, 1.0}};
+        std::vector<Frame> stack = {{0, copies, 0.0, {}}};
         while (!stack.empty()) {
             const Frame f = stack.back();
             stack.pop_back();
             if (f.atom + 1 == atoms.size()) {
                 const double n = static_cast<double>(f.left);
-                own.push_back({f.loss + n * atoms[f.atom].loss, f.mass * std::pow(atoms[f.atom].mass, n)});
+                const Wide last = power(atoms[f.atom].mass, f.left);
+                own.push_back({f.loss + n * atoms[f.atom].loss,
+                               Wide{f.mass.mass, f.mass.exponent + last.exponent}.times(last.mass).value()});
                 if ((own.size() & 0xffff) == 0) stop();
                 continue;
             }
-            double mass = f.mass;
+            Wide mass = f.mass;
             for (std::size_t j = 0; j <= f.left; ++j) {
                 stack.push_back(
                     {f.atom + 1, f.left - j, f.loss + static_cast<double>(j) * atoms[f.atom].loss, mass});
-                mass *= atoms[f.atom].mass * (static_cast<double>(f.left - j) / static_cast<double>(j + 1));
+                mass = mass.times(atoms[f.atom].mass *
+                                  (static_cast<double>(f.left - j) / static_cast<double>(j + 1)));
             }
         }
         if (points_.size() == 1 && points_[0].mass == 1.0 && points_[0].loss == 0.0) {

@@ -29,7 +29,9 @@ public:
         const Certified v = value(from);
         return v.value.re + v.err;
     }
-    double derivative_size(double t) const override { return rho_ * (1.0 + 2.0 * std::fabs(c_) + 2.0 * t); }
+    double derivative_size(double t, double) const override {
+        return rho_ * (1.0 + 2.0 * std::fabs(c_) + 2.0 * t);
+    }
 
 private:
     double rho_, rel_, c_;
@@ -107,7 +109,9 @@ public:
         const double near = log_mass_ + err_ + bounded_range_log_decay(variance_low_, 2.0 * e, from);
         return std::max(near, std::min(beyond, log_mass_ + err_));
     }
-    double derivative_size(double) const override { return 2.0 * epsilon_; }
+    double derivative_size(double, double log_size) const override {
+        return 2.0 * epsilon_ * std::exp(std::min(log_mass_ - log_size, 600.0));
+    }
 
 private:
     double epsilon_, c_ = 0.0;
@@ -126,8 +130,15 @@ public:
         }
         const double b = 1.0 + 2.0 * c;
         const double a = e_ * b;
-        if (a < 1e-5) {  // K = e^2 z(1+z) (1 - e/3 ...) to leading order
-            return {e_ * e_ * c * (1.0 + c), e_ * e_ * b, 2.0 * e_ * e_ * (a < 1e-5 ? 0.5 : 0.0) + e_ * e_};
+        if (a < 1e-4) {
+            // K = y (e^2/2 - e^3/6 + e^4/24) - y^2 e^4/12 with y = c(1+c), up to a^3 relative; below, e + w1 and
+            // the two terms of w2 would cancel.
+            const double y = c * (1.0 + c);
+            const double square = e_ * e_;
+            const double lead = square * (0.5 - e_ / 6.0 + square / 24.0);
+            const double slope = lead - y * square * square / 6.0;
+            return {y * (lead - y * square * square / 12.0), b * slope,
+                    2.0 * slope - b * b * square * square / 6.0};
         }
         const double lead = std::expm1(-a);
         const double decay = lead + 1.0;
@@ -200,7 +211,7 @@ public:
         const Certified v = value(0.0);
         return v.value.re + v.err;
     }
-    double derivative_size(double t) const override {
+    double derivative_size(double t, double) const override {
         // e |tanh(e (z + 1/2))|
         const double x = 2.0 * e_ * (c_ + 0.5);
         const double y = 2.0 * e_ * t;
@@ -238,7 +249,10 @@ public:
     Lattice lattice() const override { return {e_, 2.0 * e_, 0.0, 0.0}; }
     double log_finite_mass() const override { return log_keep_; }
     double infinite_mass() const override { return delta_; }
-    double log_mass_err() const override { return kLibm * std::fabs(log_keep_); }
+    double log_mass_err() const override { return delta_ < 1.0 ? kLibm * std::fabs(log_keep_) : 0.0; }
+    double log_finite_share() const override { return log_keep_; }
+    double log_finite_share_err() const override { return kLibm; }
+    double atom_count() const override { return 2.0; }
     std::vector<Atom> atoms() const override {
         const double keep = 1.0 - delta_;
         const double up = keep / (1.0 + std::exp(-e_));
@@ -347,7 +361,7 @@ public:
         const Certified v = lattice_ ? value(std::min(from, half_ * (1.0 - 1e-12))) : value(0.0);
         return v.value.re + v.err;
     }
-    double derivative_size(double t) const override {
+    double derivative_size(double t, double) const override {
         return rho_ * (2.0 + 4.0 * std::fabs(c_) + 4.0 * t) + 2.0 * kPi * shift_;
     }
 
@@ -474,7 +488,9 @@ public:
         return step_ * turn >= kPi ? log_mass_ + err_ + bounded_range_log_decay(variance_low_, width, from)
                                    : log_mass_ + err_;
     }
-    double derivative_size(double) const override { return 4.0 * std::max(std::fabs(low_), std::fabs(high_)); }
+    double derivative_size(double, double log_size) const override {
+        return std::max(std::fabs(low_), std::fabs(high_)) * std::exp(std::min(log_mass_ - log_size, 600.0));
+    }
 
 private:
     static Certified finish(Complex sum, double err, double shift) {
@@ -493,17 +509,29 @@ private:
 
 class AtomsLaw final : public LossLaw {
 public:
-    AtomsLaw(std::vector<Atom> atoms, double less_one, double infinite, double mass_rel, Lattice lattice,
-             std::vector<double> parameters)
+    AtomsLaw(std::vector<Atom> atoms, double less_one, double total_less_one, double infinite, double mass_rel,
+             Lattice lattice, std::vector<double> parameters)
         : atoms_(std::move(atoms)),
           less_one_(less_one),
           infinite_(infinite),
           mass_rel_(mass_rel),
           lattice_(lattice),
           parameters_(std::move(parameters)) {
+        double finite = 0.0;
         for (const Atom& a : atoms_) {
             max_ = std::max(max_, a.loss + a.loss_err);
             min_ = std::min(min_, a.loss - a.loss_err);
+            finite += a.mass;
+        }
+        const double n = static_cast<double>(atoms_.size()) + 4.0;
+        log_total_ = std::log1p(total_less_one);
+        log_mass_err_ = 2.0 * kLibm * (std::fabs(less_one) + std::fabs(total_less_one));
+        if (!atoms_.empty()) {
+            // 1 + less_one loses the digits of a small finite mass.
+            log_finite_ = less_one > -0.5 ? std::log1p(less_one) : std::log(finite);
+            log_mass_err_ += 2.0 * kLibm * std::fabs(log_finite_) + (less_one > -0.5 ? 0.0 : 2.0 * n * kRound);
+            const double share = infinite / (1.0 + total_less_one);
+            log_share_ = share < 0.5 ? std::log1p(-share) : std::log(finite / (1.0 + total_less_one));
         }
     }
     LawKind kind() const override { return LawKind::atoms; }
@@ -534,15 +562,19 @@ public:
     double max_loss() const override { return max_; }
     double min_loss() const override { return min_; }
     Lattice lattice() const override { return lattice_; }
-    double log_finite_mass() const override { return atoms_.empty() ? -kInf : std::log1p(less_one_); }
-    double log_total_mass() const override { return std::log1p(less_one_ + infinite_); }
+    double log_finite_mass() const override { return log_finite_; }
+    double log_total_mass() const override { return log_total_; }
     double infinite_mass() const override { return infinite_; }
     bool infinite_mass_exact() const override { return infinite_ == 0.0; }
-    double log_mass_err() const override {
-        return (mass_rel_ + 2.0 * kLibm) * (std::fabs(less_one_) + infinite_) +
-               2.0 * kLibm * std::fabs(log_finite_mass());
+    double log_mass_err() const override { return log_mass_err_; }
+    double log_finite_share() const override { return log_share_; }
+    // The sum of the infinite masses has n roundings; log1p(-x) at most doubles a relative error for x < 1/2, and
+    // |log x| > log 2 for the rest.
+    double log_finite_share_err() const override {
+        return 2.0 * (static_cast<double>(parameters_.size()) + 8.0) * kRound + 2.0 * kLibm;
     }
     std::vector<Atom> atoms() const override { return atoms_; }
+    double atom_count() const override { return static_cast<double>(atoms_.size()); }
     std::vector<double> parameters() const override { return parameters_; }
 
 private:
@@ -551,6 +583,146 @@ private:
     Lattice lattice_;
     std::vector<double> parameters_;
     double max_ = -kInf, min_ = kInf;
+    double log_finite_ = -kInf, log_total_ = 0.0, log_share_ = -kInf, log_mass_err_ = 0.0;
+};
+
+// ---------------------------------------------------------------------------------------------- discrete Laplace
+
+// With e = 1/scale, u = exp(-e), a = e(1+2z) and r = exp(-a) the masses tanh(e/2) exp(-e|x|) of the losses
+// e (shift - 2x), 0 < x < shift, are a geometric series; with both ends
+//     M(z) = exp(z e shift) (1 + w),   w = u expm1(-2ze)/(1+u) * expm1(-shift a)/expm1(-a),
+// a finite product without cancellation, at the same cost for every shift.
+class DiscreteLaplaceLine final : public LossLine {
+public:
+    DiscreteLaplaceLine(double e, double shift, double c, bool lattice)
+        : e_(e), n_(shift), mirrored_(c < -0.5), lattice_(lattice) {
+        c_ = mirrored_ ? -1.0 - c : c;
+        const Certified at0 = value(0.0);
+        log_mass_ = at0.value.re;
+        err_ = at0.err;
+    }
+    Certified value(double t) const override {
+        const Complex a = {e_ * (1.0 + 2.0 * c_), 2.0 * e_ * t};
+        const double size = abs(a);
+        // expm1(-na)/expm1(-a): a is off by 4 roundings (1/scale, the sum, two products).
+        Certified ratio;
+        if (n_ * size < 1e-8) {  // n (1 - (n-1) a/2), remainder below (na)^2
+            const double by = 0.5 * n_ * (n_ - 1.0);
+            ratio = {{n_ - by * a.re, -by * a.im},
+                     n_ * (n_ * size * n_ * size + n_ * size * 4.0 * kRound + kLibm)};
+        } else {
+            const Certified over = certified_expm1({-n_ * a.re, -n_ * a.im}, 6.0 * kRound * n_ * size);
+            const Certified under = certified_expm1({-a.re, -a.im}, 4.0 * kRound * size);
+            const double small = abs(under.value);
+            const Complex v = over.value / under.value;
+            ratio = {v, kSlack * (over.err + abs(v) * under.err) / (small - under.err) + kComplexOp * abs(v)};
+            if (!(small > 2.0 * under.err)) ratio = {{n_, 0.0}, kInf};
+        }
+        Certified rise;  // u expm1(-2ze)
+        if (e_ < 1.0) {
+            const Complex turn = {-2.0 * e_ * c_, -2.0 * e_ * t};
+            const double u = std::exp(-e_);
+            const Certified x = certified_expm1(turn, 4.0 * kRound * abs(turn));
+            rise = {u * x.value, kSlack * u * (x.err + 2.0 * kLibm * abs(x.value))};
+        } else {  // r - u
+            const double r = std::exp(-a.re);
+            const double u = std::exp(-e_);
+            rise = {{r * std::cos(a.im) - u, -r * std::sin(a.im)},
+                    r * (std::expm1(4.0 * kRound * size) + 4.0 * kLibm) + u * (2.0 * kRound * e_ + 2.0 * kLibm)};
+        }
+        const double scale = 1.0 / (1.0 + std::exp(-e_));
+        Certified w = rise * ratio;
+        w = {scale * w.value, kSlack * scale * (w.err + 2.0 * kLibm * abs(w.value))};
+        const Complex lead = {e_ * n_ * c_, e_ * n_ * t};
+        const Certified l = certified_log1p(w);
+        Complex v = lead + l.value;
+        if (mirrored_) v.im = -v.im;
+        return {v, l.err + 4.0 * kRound * (std::fabs(lead.re) + std::fabs(lead.im)) + kRound * abs(v)};
+    }
+    double log_envelope(double from) const override {
+        const double none = log_mass_ + err_;
+        if (!lattice_) return none;
+        // |M| <= e^{c e n} (|1 - u r| + |r|^n |u - r|)/((1+u) |1 - r|). With S = sin^2(e t) both quotients are
+        // Moebius in S, hence monotone on the half period; the first one falls.
+        const double u = std::exp(-e_);
+        const double r = std::exp(-e_ * (1.0 + 2.0 * c_));
+        const double sine = std::sin(std::min(e_ * from, 0.5 * kPi));
+        const auto at = [&](double x, double square) {  // |x - r e^{-2iet}|^2 = (x - r)^2 + 4 x r S
+            return (x - r) * (x - r) + 4.0 * x * r * square;
+        };
+        const double s2 = sine * sine * (1.0 - 8.0 * kLibm);
+        const double below = at(1.0, s2);
+        if (!(below > 0.0)) return none;
+        const double first = std::sqrt(((1.0 - u * r) * (1.0 - u * r) + 4.0 * u * r * s2) / below);
+        const double second = std::sqrt(std::max(at(u, s2) / below, at(u, 1.0) / at(1.0, 1.0)));
+        const double beyond = e_ * n_ * c_ +
+                              std::log((first + std::exp(-e_ * n_ * (1.0 + 2.0 * c_)) * second) / (1.0 + u)) +
+                              1e-13 * (1.0 + e_ * n_ * (1.0 + std::fabs(c_)));
+        return std::min(none, beyond);
+    }
+    double derivative_size(double, double log_size) const override {
+        return 2.0 * e_ * n_ * std::exp(std::min(log_mass_ - log_size, 600.0));
+    }
+
+private:
+    double e_, n_, c_ = 0.0;
+    bool mirrored_, lattice_;
+    double log_mass_ = 0.0, err_ = 0.0;
+};
+
+class DiscreteLaplaceLaw final : public LossLaw {
+public:
+    DiscreteLaplaceLaw(double scale, double shift) : scale_(scale), n_(shift), e_(1.0 / scale) {}
+    LawKind kind() const override { return LawKind::atoms; }
+    Cumulants cumulants(double c) const override {
+        // Fine lattices are nearly the continuous mechanism: near enough to place a contour.
+        if (n_ > 4096.0 && e_ < 1e-3 && c != 0.0) return LaplaceLaw(e_ * n_).cumulants(c);
+        double sum = 0.0, mean = 0.0, less = 0.0;
+        const double shift = e_ * n_ * std::max(c, -1.0 - c);
+        const bool near = e_ * n_ * std::fabs(c) < 1.0;
+        for (double x = 0.0; x <= n_; x += 1.0) {
+            const double loss = e_ * (n_ - 2.0 * x);
+            const double m = mass(x);
+            const double w = m * std::exp(c * loss - shift);
+            sum += w;
+            mean += w * loss;
+            if (near) less += m * std::expm1(c * loss);
+        }
+        mean /= sum;
+        double square = 0.0;
+        for (double x = 0.0; x <= n_; x += 1.0) {
+            const double loss = e_ * (n_ - 2.0 * x);
+            square += mass(x) * std::exp(c * loss - shift) * (loss - mean) * (loss - mean);
+        }
+        return {near ? std::log1p(less) : std::log(sum) + shift, mean, square / sum};
+    }
+    std::unique_ptr<LossLine> line(double c, double, double, bool lattice) const override {
+        return std::make_unique<DiscreteLaplaceLine>(e_, n_, c, lattice);
+    }
+    double max_loss() const override { return e_ * n_ * (1.0 + 4.0 * kRound); }
+    double min_loss() const override { return -max_loss(); }
+    Lattice lattice() const override { return {e_ * n_, 2.0 * e_, 3.0 * kRound * e_ * n_, 3.0 * kRound * e_}; }
+    std::vector<Atom> atoms() const override {
+        std::vector<Atom> out;
+        out.reserve(static_cast<std::size_t>(n_) + 1);
+        for (double x = 0.0; x <= n_; x += 1.0) {
+            const double loss = e_ * (n_ - 2.0 * x);
+            out.push_back({loss, 3.0 * kRound * std::fabs(loss), mass(x), 5.0 * kLibm + 4.0 * kRound * e_ * x});
+        }
+        return out;
+    }
+    double atom_count() const override { return n_ + 1.0; }
+    std::vector<double> parameters() const override { return {-1.0, scale_, n_}; }
+
+private:
+    // P centred at 0 against Q centred at `shift`: x <= 0 has loss shift e, x >= shift has -shift e.
+    double mass(double x) const {
+        const double ends = 1.0 / (1.0 + std::exp(-e_));
+        if (x == 0.0) return ends;
+        if (x == n_) return std::exp(-e_ * n_) * ends;
+        return std::tanh(0.5 * e_) * std::exp(-e_ * x);
+    }
+    double scale_, n_, e_;
 };
 
 }  // namespace
@@ -570,24 +742,7 @@ LawPtr discrete_gaussian_law(double sigma, double shift) {
 }
 
 LawPtr discrete_laplace_law(double scale, std::int64_t shift) {
-    const double e = 1.0 / scale;  // relative error kRound, in loss_err below
-    // P centred at 0 against Q centred at `shift`: x <= 0 has loss shift e, x >= shift has -shift e, between them
-    // e (shift - 2x). Masses: tanh(e/2) exp(-e|x|); the two ends are geometric tails 1/(1+exp(-e)) and its mirror.
-    const double n = static_cast<double>(shift);
-    const double point = std::tanh(0.5 * e);
-    std::vector<Atom> atoms;
-    atoms.reserve(static_cast<std::size_t>(shift) + 1);
-    for (std::int64_t x = 0; x <= shift; ++x) {
-        const double at = static_cast<double>(x);
-        double mass = point * std::exp(-e * at);
-        if (x == 0) mass = 1.0 / (1.0 + std::exp(-e));
-        if (x == shift) mass = std::exp(-e * n) / (1.0 + std::exp(-e));
-        const double loss = e * (n - 2.0 * at);
-        atoms.push_back({loss, 3.0 * kRound * std::fabs(loss), mass, 5.0 * kLibm + 4.0 * kRound * e * n});
-    }
-    const Lattice lattice = {e * n, 2.0 * e, 3.0 * kRound * e * n, 3.0 * kRound * e};
-    return std::make_shared<AtomsLaw>(std::move(atoms), 0.0, 0.0, 5.0 * kLibm + 4.0 * kRound * e * n, lattice,
-                                      std::vector<double>{-1.0, scale, n});
+    return std::make_shared<DiscreteLaplaceLaw>(scale, static_cast<double>(shift));
 }
 
 LawPtr pmf_law(const std::vector<double>& p, const std::vector<double>& q) {
@@ -625,15 +780,19 @@ LawPtr pmf_law(const std::vector<double>& p, const std::vector<double>& q) {
     }
     const double mass_rel =
         merged.size() == atoms.size() && infinite == 0.0 ? 0.0 : static_cast<double>(p.size()) * kRound;
-    // Mass of the finite losses less one, in twice the precision: Knuth's sum of the rounding errors.
-    double high = -1.0;
-    double low = 0.0;
-    for (const Atom& a : atoms) {
-        const double s = high + a.mass;
-        const double t = s - high;
-        low += (high - (s - t)) + (a.mass - t);
-        high = s;
-    }
+    // Masses less one, in twice the precision: Knuth's sum of the rounding errors.
+    struct LessOne {
+        double high = -1.0, low = 0.0;
+        void add(double x) {
+            const double s = high + x;
+            const double t = s - high;
+            low += (high - (s - t)) + (x - t);
+            high = s;
+        }
+        double value() const { return high + low; }
+    } finite, total;
+    for (const Atom& a : atoms) finite.add(a.mass);
+    for (const double mass : p) total.add(mass);
     Lattice lattice;
     if (merged.size() == 2) {
         const double step = merged[1].loss - merged[0].loss;
@@ -645,8 +804,8 @@ LawPtr pmf_law(const std::vector<double>& p, const std::vector<double>& q) {
     std::vector<double> parameters = {static_cast<double>(p.size())};
     parameters.insert(parameters.end(), p.begin(), p.end());
     parameters.insert(parameters.end(), q.begin(), q.end());
-    return std::make_shared<AtomsLaw>(std::move(merged), high + low, infinite, mass_rel, lattice,
-                                      std::move(parameters));
+    return std::make_shared<AtomsLaw>(std::move(merged), finite.value(), total.value(), infinite, mass_rel,
+                                      lattice, std::move(parameters));
 }
 
 }  // namespace dpcore

@@ -77,15 +77,14 @@ LogBounds one_subsampled(double sigma, double rate, bool removal, double epsilon
     double factor_err = 0.0;
     if (removal) {
         // q H(N1 || N0) at log(1 + (e^eps - 1)/q)
-        if (epsilon < 700.0) {
-            const double ratio = std::expm1(epsilon) / rate;
-            at = std::log1p(ratio);
-            at_err = 3.0 * kLibm * (1.0 + at);
-        } else {
+        if (epsilon < 40.0) {
+            at = std::log1p(std::expm1(epsilon) / rate);  // a relative error of x is at most the same of log1p(x)
+            at_err = 3.0 * kLibm * at;
+        } else {  // eps - log q + log(1 - (1-q) e^-eps)
             at = epsilon - std::log(rate);
-            at_err = 4.0 * kLibm * at + std::exp(-600.0);
+            at_err = 4.0 * kLibm * at + 2.0 * std::exp(-epsilon);
         }
-        if (std::isinf(at)) return {-kInf, std::log(rate)};
+        if (std::isinf(at)) return {-kInf, std::log(rate) * (1.0 - kLibm)};
     } else {
         // a H(N0 || N1) at log(q e^eps/a), a = 1 - (1-q) e^eps = q - (1-q)(e^eps - 1)
         const double fall = epsilon < 700.0 ? (1.0 - rate) * std::expm1(epsilon) : kInf;
@@ -148,7 +147,13 @@ LogBounds log_delta_of(const Composition& comp, double epsilon, Method method, S
             const std::vector<double> p = comp.terms[0].law->parameters();
             return one_subsampled(p[0], p[1], p[2] != 0.0, epsilon, stop);
         }
-        if (enumeration_size(comp) <= 64.0) return with_infinite(comp, Enumeration(comp, stop).delta(epsilon));
+        if (enumeration_size(comp) <= 64.0) {
+            // Next to an atom the rounding of its loss is everything; a contour on a lattice knows better.
+            const LogBounds all = with_infinite(comp, Enumeration(comp, stop).delta(epsilon));
+            return all.log_upper - all.log_lower <= kContentWidth
+                       ? all
+                       : intersect(all, spectral_delta(comp, epsilon, stop));
+        }
     }
     LogBounds out = spectral_delta(comp, epsilon, stop);
     if (engine == Engine::spectral || out.log_upper - out.log_lower <= kContentWidth || out.log_upper == -kInf)
@@ -251,8 +256,9 @@ Interval epsilon_of(const Composition& comp, double delta, Method method, StopCh
         const double p_lower = comp.infinite_mass_lower();
         const double p_upper = comp.infinite_mass_upper();
         double lo = 0.0, hi = std::max(comp.max_loss, 0.0);
-        if (!(all.delta(0.0).lower + p_lower > delta))
-            return intersect(out, {0.0, all.delta(0.0).upper + p_upper <= delta ? 0.0 : out.upper});
+        if (!(all.delta(0.0).lower + p_lower > delta * (1.0 + kLibm)))
+            return intersect(out,
+                             {0.0, all.delta(0.0).upper + p_upper <= delta * (1.0 - kLibm) ? 0.0 : out.upper});
         if (!(p_upper <= delta)) return out;
         double a = lo, b = hi;
         for (int i = 0; i < 100 && b - a > 1e-14 * b; ++i) {
@@ -318,6 +324,7 @@ Interval confidence_of(const Composition& comp, double epsilon, StopCheck stop) 
         return {value * (1.0 - 4.0 * kLibm), value * (1.0 + 4.0 * kLibm)};
     }
     if (comp.terms.empty()) return {1.0, 1.0};
+    if (comp.log_finite_mass == -kInf) return {0.0, 0.0};
     const Interval above = tails_of(comp, epsilon, stop).above;
     const Interval below = tails_of(comp, -epsilon, stop).below;
     const double total = std::exp(comp.log_total_mass);

@@ -40,7 +40,7 @@ Lattice common_lattice(const std::vector<Term>& terms) {
         smallest = std::min(smallest, l.step);
     }
     if (!(smallest < kInf)) return {};
-    double origin_low = 0.0;
+    DoubleDouble origin;
     const LossLaw* basis = nullptr;
     for (const Term& t : terms)
         if (t.law->lattice().step == smallest) basis = t.law.get();
@@ -53,17 +53,13 @@ Lattice common_lattice(const std::vector<Term>& terms) {
                            ratio == std::nearbyint(ratio) && ratio < 1024.0 &&
                            std::fma(ratio, smallest, -l.step) == 0.0;
         if (!same && !exact) return {};
-        const DoubleDouble part = two_prod(l.origin, t.copies);
-        const DoubleDouble sum = two_sum(all.origin, part.hi);
-        all.origin = sum.hi;
-        origin_low += sum.lo + part.lo;
+        origin = origin + two_prod(l.origin, t.copies);
         all.origin_err += t.copies * l.origin_err;
         all.step_err = std::max(all.step_err, l.step_err);
     }
     all.step = smallest;
-    const double rounded = all.origin + origin_low;
-    all.origin_err += std::fabs((all.origin - rounded) + origin_low) + kRound * std::fabs(origin_low);
-    all.origin = rounded;
+    all.origin = origin.hi;
+    all.origin_low = origin.lo;  // exact to 2^-100 of the sum: within lattice_offset's `noise`
     return all;
 }
 
@@ -77,14 +73,21 @@ struct Offset {
 };
 Offset lattice_offset(const Lattice& lattice, double eps) {
     const auto at = [&](double m) {
-        return (two_prod(lattice.step, m) + DoubleDouble(lattice.origin)) - DoubleDouble(eps);
+        return (two_prod(lattice.step, m) + two_sum(lattice.origin, lattice.origin_low)) - DoubleDouble(eps);
     };
     double m = std::floor((eps - lattice.origin) / lattice.step) + 1.0;
+    Offset out;
+    if (!(std::fabs(m) < 0x1p51)) {  // neighbouring points are no longer distinct numbers: somewhere in the period
+        out.x = 0.5 * lattice.step;
+        out.err = lattice.origin_err + std::fabs(m) * lattice.step_err + lattice.step +
+                  4.0 * kRound * (std::fabs(eps) + std::fabs(lattice.origin));
+        out.tie = true;
+        return out;
+    }
     DoubleDouble x = at(m);
     while (x.hi <= 0.0) x = at(m += 1.0);
     while (x.hi > lattice.step) x = at(m -= 1.0);
     if (x.hi <= 0.0) x = DoubleDouble(lattice.step);
-    Offset out;
     out.x = static_cast<double>(x);
     const double slip = lattice.origin_err + std::fabs(m) * lattice.step_err;
     out.err = slip + 2.0 * kRound * out.x;
@@ -93,6 +96,7 @@ Offset lattice_offset(const Lattice& lattice, double eps) {
         slip + 0x1p-98 * (std::fabs(eps) + std::fabs(lattice.origin) + std::fabs(m) * lattice.step);
     out.tie = gap.hi <= noise || x.hi <= noise;
     out.exact_tie = out.tie && slip == 0.0 && (gap.hi == 0.0 || x.hi == 0.0);
+    out.err += noise;
     return out;
 }
 
@@ -107,6 +111,16 @@ DoubleDouble add_product(DoubleDouble sum, double copies, double loss) {
 double outward(DoubleDouble sum, double direction) {
     const double rounded = static_cast<double>(sum);
     return sum.lo == 0.0 ? rounded : std::nextafter(std::nextafter(rounded, direction), direction);
+}
+
+// log x, rounded down and up; minus infinity at 0.
+double log_below(double x) {
+    const double l = std::log(x);
+    return std::isfinite(l) ? l - kLibm * std::fabs(l) : l;
+}
+double log_above(double x) {
+    const double l = std::log(x);
+    return std::isfinite(l) ? l + kLibm * std::fabs(l) : l;
 }
 
 double log_payoff(double c) { return c * std::log(c) - (1.0 + c) * std::log1p(c); }  // log sup (1-e^-x) e^-cx
@@ -147,6 +161,8 @@ Composition Composition::of(std::vector<Term> given) {
         out.log_finite_mass += t.copies * t.law->log_finite_mass();
         out.log_total_mass += t.copies * t.law->log_total_mass();
         out.log_mass_err += t.copies * t.law->log_mass_err();
+        out.log_finite_share += t.copies * t.law->log_finite_share();
+        out.log_finite_share_err = std::max(out.log_finite_share_err, t.law->log_finite_share_err());
         if (t.law->infinite_mass() > 0.0) {
             infinite = t.law->infinite_mass();
             sources += t.copies == 1.0 ? 1 : 2;
@@ -161,6 +177,7 @@ Composition Composition::of(std::vector<Term> given) {
     out.min_loss = outward(least, -kInf);
     if (out.log_finite_mass > -kInf)
         out.log_mass_err += n * kRound * (std::fabs(out.log_finite_mass) + std::fabs(out.log_total_mass));
+    out.log_finite_share_err += n * kRound;  // all of one sign
     if (exact && sources <= 1) out.infinite_mass = infinite;
     out.lattice = common_lattice(out.terms);
     return out;
@@ -178,24 +195,27 @@ Cumulants Composition::cumulants(double c) const {
 }
 
 namespace {
-// exp(log_total) - exp(log_finite)
-double infinite_part(const Composition& c) {
-    if (c.log_finite_mass == c.log_total_mass) return 0.0;
-    return -std::exp(c.log_total_mass) * std::expm1(c.log_finite_mass - c.log_total_mass);
+// Total mass less finite mass: -exp(log_total) expm1(log_finite_share), and its error. A relative error of x < 0
+// is at most the same of expm1(x).
+Interval infinite_part(const Composition& c) {
+    if (c.log_finite_share == 0.0) return {0.0, 0.0};
+    constexpr double tiny = std::numeric_limits<double>::min();
+    const double p = -std::exp(c.log_total_mass) * std::expm1(c.log_finite_share);
+    const bool all = c.log_finite_share == -kInf;
+    const double rel = (all ? 0.0 : c.log_finite_share_err + 4.0 * kLibm) +
+                       (c.log_total_mass != 0.0 ? 2.0 * c.log_mass_err + 2.0 * kLibm : 0.0);
+    // Below the smallest normal number a rounding is absolute.
+    const double lost = p < 4.0 * tiny / kRound ? 8.0 * std::numeric_limits<double>::denorm_min() : 0.0;
+    const double upper = p * (1.0 + rel) + lost;
+    return {std::max(0.0, p * (1.0 - rel) - lost), c.log_total_mass == 0.0 ? std::min(upper, 1.0) : upper};
 }
 }  // namespace
 
 double Composition::infinite_mass_lower() const {
-    if (infinite_mass >= 0.0) return infinite_mass;
-    const double p = infinite_part(*this);
-    if (p == 0.0) return 0.0;
-    return std::max(0.0, p * (1.0 - 4.0 * kLibm) - std::exp(log_finite_mass) * 2.0 * log_mass_err);
+    return infinite_mass >= 0.0 ? infinite_mass : infinite_part(*this).lower;
 }
 double Composition::infinite_mass_upper() const {
-    if (infinite_mass >= 0.0) return infinite_mass;
-    const double p = infinite_part(*this);
-    if (p == 0.0) return 0.0;
-    return p * (1.0 + 4.0 * kLibm) + std::exp(log_finite_mass) * 2.0 * log_mass_err;
+    return infinite_mass >= 0.0 ? infinite_mass : infinite_part(*this).upper;
 }
 
 // K at the nodes of one line Re z = c, for any number of eps near the one it was placed for.
@@ -438,6 +458,7 @@ bool Contour::fill() {
     double largest = 0.0;
     const int limit = lattice_ ? static_cast<int>(std::min((count_ - 1.0) / 2.0, 64.0 * kMaxNodes)) : kMaxNodes;
     const double wanted = std::exp(target_) / h_;
+    const double slip = lattice_ ? 4.0 * kRound + comp_.lattice.step_err / comp_.lattice.step : 0.0;
     double next_check = 0.0;
     for (int j = 0; j <= limit; ++j) {
         const double t = j * h_;
@@ -452,8 +473,8 @@ bool Contour::fill() {
             sum = sum + k * v.value;
             err += k * v.err;
             size += k * abs(v.value);
-            // On a lattice the step h = 2 pi/(n d) is rounded: t is off by 4 roundings.
-            if (lattice_) err += k * 4.0 * kRound * t * lines_[i]->derivative_size(t);
+            // On a lattice the step h = 2 pi/(n d) is rounded: t is off by 4 roundings, and by the error of d.
+            if (lattice_) err += k * slip * t * lines_[i]->derivative_size(t, v.value.re);
         }
         err += n_terms * kRound * size;
         Node node;
@@ -545,9 +566,12 @@ Certified Contour::kernel(double t, const Offset& offset) const {
             minus_one * certified_expm1({-z1.re * d, -t * d}, size * d_err + 4.0 * kRound * size * d);
         const double first = -std::expm1(-x);
         const double rest = d > x ? -std::expm1(x - d) : 0.0;
-        const Certified mid = exponential({-c_ * d - x, -t * d}, size * (d_err + offset.err));
-        const Certified second = mid * Certified{{rest, 0.0}, kLibm * rest + offset.err + d_err};
-        const Certified bracket = Certified{{first, 0.0}, kLibm * first + offset.err} + second;
+        const Certified mid = exponential({-c_ * d - x, -t * d}, size * d_err);
+        const Certified second = mid * Certified{{rest, 0.0}, 2.0 * kLibm * rest + d_err};
+        // d(bracket)/dx = e^-x (1 - e^-zd): where x is off, the two parts of the bracket nearly make up for each
+        // other.
+        Certified bracket = Certified{{first, 0.0}, kLibm * first} + second;
+        bracket.err += kSlack * offset.err * std::exp(std::min(offset.err, 1.0)) * (abs(low.value) + low.err);
         out = divide(divide(head * bracket, low), high);
     }
     return {d * out.value, d * out.err + kRound * d * abs(out.value)};
@@ -568,8 +592,13 @@ Contour::Sum Contour::evaluate(double epsilon, bool ties_above) const {
     Offset offset;
     if (lattice_) {
         offset = lattice_offset(comp_.lattice, epsilon);
-        if (offset.tie && quantity_ == Quantity::tail) offset.x = ties_above ? 0.0 : comp_.lattice.step;
+        // A point within the error of eps may lie on either side. For tails the caller decides; for delta it does
+        // not matter (the kernel is continuous there), but the error is to be taken where e^{-zx} is large.
+        const bool above = quantity_ == Quantity::tail ? ties_above : c_ > 0.0;
+        if (offset.tie) offset.x = above ? 0.0 : comp_.lattice.step;
     }
+    const double turn =
+        lattice_ ? std::fabs(epsilon) * (4.0 * kRound + comp_.lattice.step_err / comp_.lattice.step) : 0.0;
     double sum = 0.0, low = 0.0, slope = 0.0, err = 0.0, size = 0.0;
     for (const Node& n : nodes_) {
         const double twice = n.t > 0.0 ? 2.0 : 1.0;
@@ -589,7 +618,9 @@ Contour::Sum Contour::evaluate(double epsilon, bool ties_above) const {
         const double next = sum + y;
         low = (next - sum) - y;
         sum = next;
-        err += total * (n.err + 2.0 * kRound * (std::fabs(n.phase) + 2.0 * epsilon * n.t) + 4.0 * kLibm) +
+        // eps t: two roundings, and on a lattice those of t.
+        err += total * (n.err + 2.0 * kRound * (std::fabs(n.phase) + 2.0 * std::fabs(epsilon) * n.t) + turn * n.t +
+                        4.0 * kLibm) +
                twice * n.size * k.err * (1.0 + n.err);
         size += std::fabs(term);
     }
@@ -604,6 +635,11 @@ Contour::Sum Contour::evaluate(double epsilon, bool ties_above) const {
     out.slope = slope * weight;
     out.lower = out.middle - err * weight * kSlack - alias - 8.0 * kRound * std::fabs(out.middle);
     out.upper = out.middle + err * weight * kSlack + 8.0 * kRound * std::fabs(out.middle);
+    // Where something left the range of double nothing is known; a NaN must not pass for a zero.
+    if (!(std::isfinite(out.lower) && std::isfinite(out.upper))) {
+        out.lower = 0.0;
+        out.upper = kInf;
+    }
     return out;
 }
 
@@ -632,6 +668,15 @@ Saddle find_saddle(const Composition& comp, Quantity quantity, double eps, int s
     };
     double lo = side > 0 ? 0.0 : (delta ? -1.0 : -kInf);
     double hi = side > 0 ? kInf : 0.0;
+    // Close to the last point of a lattice the minimum runs off to infinity. Where the point before it weighs
+    // e^-40 of it already, nothing is gained further out, and exponentials of cd leave the range of double.
+    if (comp.lattice.step > 0.0) {
+        const double most = 40.0 / comp.lattice.step;
+        if (side > 0)
+            hi = most;
+        else if (!delta)
+            lo = -most;
+    }
     const double gap = eps - mean;
     const double root = std::sqrt(gap * gap + 4.0 * variance);
     double c = side > 0 ? (gap >= 0.0 ? (gap + root) / (2.0 * variance) : 2.0 / (root - gap))
@@ -679,7 +724,7 @@ LogBounds trivial(const Composition& comp, double eps) {
     if (std::isfinite(comp.max_loss)) rest *= std::max(0.0, -std::expm1(eps - comp.max_loss));
     const double total = std::exp(comp.log_total_mass + comp.log_mass_err) * (1.0 + 8.0 * kLibm);
     const double p_lower = comp.infinite_mass_lower();
-    return {p_lower > 0.0 ? std::log(p_lower) * (1.0 + kLibm) : -kInf,
+    return {log_below(p_lower),
             std::log(std::min((comp.infinite_mass_upper() + rest) * (1.0 + 8.0 * kLibm), total)) + 4.0 * kLibm};
 }
 
@@ -718,7 +763,7 @@ LogBounds finish(const Composition& comp, const Contour::Sum& sum, bool compleme
         const double total = std::exp(total_log);
         const double high = std::min(total - lower + 4.0 * kRound, total) + total * total_err;
         const double low = total - upper - 4.0 * kRound - total * total_err;
-        return {low > p_lower ? std::log(low) - kLibm * 2.0 : std::log(p_lower), std::log(high) + 2.0 * kLibm};
+        return {low > p_lower ? log_below(low) : log_below(p_lower), log_above(high)};
     }
     double log_lower = sum.lower > 0.0 ? sum.scale + std::log(sum.lower) : -kInf;
     double log_upper = sum.upper > 0.0 ? sum.scale + std::log(sum.upper) : -kInf;
@@ -754,7 +799,9 @@ Placement spectral_placement(const Composition& comp, double epsilon) {
     // The points x on either side of c with the smallest need(x) = (K(x) - K(c) - (x - c) mean + kWindow)/|x - c|.
     const auto search = [&](double direction, double& chosen) {
         double best = kInf;
-        double width = std::sqrt(2.0 * kWindow / k.second);
+        // Next to the largest loss the variance vanishes: the law is then a point, and any width of c's size will
+        // do.
+        double width = std::min(std::sqrt(2.0 * kWindow / k.second), 4.0 * s.c);
         for (int i = 0; i < 24; ++i, width *= 0.8) {
             const Cumulants at = comp.cumulants(s.c + direction * width);
             const double need = (at.value - k.value - direction * width * k.first + kWindow) / width;
@@ -773,10 +820,8 @@ Placement spectral_placement(const Composition& comp, double epsilon) {
 }
 
 LogBounds spectral_delta(const Composition& comp, double epsilon, StopCheck stop) {
-    if (comp.log_finite_mass == -kInf) return {0.0, 0.0};
-    if (comp.terms.empty() || epsilon >= comp.max_loss)
-        return {std::log(comp.infinite_mass_lower()) * (1.0 + kLibm),
-                std::log(comp.infinite_mass_upper()) * (1.0 - kLibm)};
+    if (comp.terms.empty() || comp.log_finite_mass == -kInf || epsilon >= comp.max_loss)
+        return {log_below(comp.infinite_mass_lower()), log_above(comp.infinite_mass_upper())};
     const Moments m = moments(comp);
     const LogBounds fallback = trivial(comp, epsilon);
     const Saddle saddle = find_saddle(comp, Quantity::delta, epsilon, side_for(epsilon, m), m.mean, m.variance);
@@ -792,7 +837,7 @@ Tails spectral_tails(const Composition& comp, double at, StopCheck stop) {
     const double slack = total * (comp.log_mass_err + 4.0 * kLibm);
     const double p_lower = comp.infinite_mass_lower();
     const double p_upper = comp.infinite_mass_upper();
-    if (comp.log_finite_mass == -kInf) return {{1.0, 1.0}, {0.0, 0.0}};
+    if (comp.log_finite_mass == -kInf) return {{p_lower, p_upper}, {0.0, 0.0}};
     if (comp.terms.empty())
         return {{at < 0.0 ? 1.0 : 0.0, at < 0.0 ? 1.0 : 0.0}, {at > 0.0 ? 1.0 : 0.0, at > 0.0 ? 1.0 : 0.0}};
     const double finite = std::exp(comp.log_finite_mass);
@@ -866,19 +911,20 @@ Interval spectral_epsilon(const Composition& comp, double delta, StopCheck stop)
         // The largest loss itself: nothing finite lies above it, and just below it delta exceeds the infinite
         // mass.
         if (!std::isfinite(top)) return {kInf, kInf};
-        return {std::max(0.0, top * (1.0 - 8.0 * kRound * static_cast<double>(comp.terms.size() + 2)) - 1e-300),
+        // max_loss is rounded up: by the errors of the single losses (32 roundings at the most), and of their sum.
+        return {std::max(0.0, top * (1.0 - 8.0 * kRound * static_cast<double>(comp.terms.size() + 8)) - 1e-300),
                 std::max(top, 0.0)};
     }
     const double goal = std::log(delta);
-    const auto certain = [&](double eps) { return spectral_delta(comp, eps, stop); };
-    const LogBounds at0 = certain(0.0);
-    if (at0.log_upper <= goal) return {0.0, 0.0};
-    (void)top;
+    const double goal_low = log_below(delta);  // at most this: certainly at most delta
+    const double goal_high = log_above(delta);
+    const LogBounds at0 = spectral_delta(comp, 0.0, stop);
+    if (at0.log_upper <= goal_low) return {0.0, 0.0};
     // Saddle-point estimate: eps as a function of c, then contours with Newton steps in log delta.
     const Moments m = moments(comp);
     double lo = 0.0;  // certified delta(lo) > delta, or 0
     double hi = std::isfinite(top) ? std::max(top, 0.0) : kInf;
-    bool lo_certified = at0.log_lower > goal;
+    bool lo_certified = at0.log_lower > goal_high;
     const double p_mid = 0.5 * (p_lower + p_upper);
     double eps = std::max(0.0, m.mean + std::sqrt(m.variance) * std::sqrt(2.0 * std::max(0.0, -goal - 0.5)) * 0.8);
     if (p_mid < delta) {
@@ -913,8 +959,8 @@ Interval spectral_epsilon(const Composition& comp, double delta, StopCheck stop)
         for (int i = 0; i < 12; ++i) {
             const Contour::Sum s = contour->evaluate(eps);
             const LogBounds b = finish(comp, s, contour->complement());
-            if (b.log_lower > goal && eps > lo) lo = eps, lo_certified = true;
-            if (b.log_upper <= goal && eps < best_hi) best_hi = eps;
+            if (b.log_lower > goal_high && eps > lo) lo = eps, lo_certified = true;
+            if (b.log_upper <= goal_low && eps < best_hi) best_hi = eps;
             const double value =
                 0.5 * (std::exp(b.log_lower - goal) + std::exp(std::min(b.log_upper - goal, 50.0)));
             last_width = b.log_upper - b.log_lower;
@@ -947,14 +993,14 @@ Interval spectral_epsilon(const Composition& comp, double delta, StopCheck stop)
         const double rate = std::fabs(s.slope) * std::exp(s.scale - goal);
         double step = std::max(1e-15 * eps, 2.0 * std::max(last_width, 1e-15) / std::max(rate, 1e-300));
         for (double w = step; best_hi > eps + w || !(best_hi < kInf); w *= 2.0) {
-            if (look(eps + w).log_upper <= goal) {
+            if (look(eps + w).log_upper <= goal_low) {
                 best_hi = eps + w;
                 break;
             }
             if (w > 1e6 * step) break;
         }
         for (double w = step; lo < eps - w; w *= 2.0) {
-            if (look(eps - w).log_lower > goal) {
+            if (look(eps - w).log_lower > goal_high) {
                 lo = eps - w;
                 lo_certified = true;
                 break;

@@ -111,7 +111,7 @@ public:
         if (table_.empty()) tabulate();
         // Below the first entry: the quartic bound of the bulk.
         double bound = 0.0;
-        const double base = std::log(mass_) + (quadrature_ + error_real_) / mass_ * 2.0 + 1e-14;
+        const double base = log_mass_upper();
         if (from < table_.front().from)
             bound = std::max(quartic(from), table_.front().suffix);
         else {
@@ -122,9 +122,17 @@ public:
         }
         return base + std::log(std::min(1.0, bound));
     }
-    double derivative_size(double) const override { return 0.0; }
+    double derivative_size(double, double) const override { return 0.0; }
 
 private:
+    // log M(c), rounded up; from M - 1, because the plain sum of the weights has a rounding error for each of
+    // them.
+    double log_mass_upper() const {
+        const double slip = quadrature_ + error_real_ + 4.0 * kRound * std::fabs(less_one_);
+        if (!(less_one_ + slip > -0.5)) return std::log(mass_ + slip) + 1e-9;
+        return std::log1p(less_one_ + slip) * (1.0 + kLibm) + 2.0 * kLibm * std::fabs(less_one_);
+    }
+
     struct Entry {
         double from;
         double suffix;  // bound of |phi| from here to infinity

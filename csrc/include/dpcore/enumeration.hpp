@@ -37,6 +37,6 @@ private:
     double mass_err_ = 0.0;  // relative
 };
 
-inline constexpr double kMaxEnumeration = 1e6;
+inline constexpr double kMaxEnumeration = 1048576.0;  // distinct sums: 16 MB
 
 }  // namespace dpcore

@@ -31,12 +31,13 @@ struct Cumulants {
     double second = 0.0;
 };
 
-// The values origin + step * n. `exact` says that origin and step are free of rounding error.
+// The values origin + origin_low + step * n, origin and step with their absolute errors.
 struct Lattice {
     double origin = 0.0;
     double step = 0.0;  // 0: not a lattice
     double origin_err = 0.0;
     double step_err = 0.0;
+    double origin_low = 0.0;  // what rounding takes from the origin of a composition
 };
 
 struct Atom {
@@ -51,7 +52,9 @@ public:
     virtual ~LossLine() = default;
     virtual Certified value(double t) const = 0;         // K(c + it)
     virtual double log_envelope(double from) const = 0;  // see above
-    virtual double derivative_size(double t) const = 0;  // approximately |K'(c + it)|, never below 1/2 of it
+    // At least |K'(c + it)|; log_size is Re K(c + it) as `value` gave it: |M'| is at most the largest loss times
+    // M(c).
+    virtual double derivative_size(double t, double log_size) const = 0;
 };
 
 enum class LawKind : std::uint8_t { gaussian, laplace, two_point, discrete_gaussian, subsampled_gaussian, atoms };
@@ -73,8 +76,13 @@ public:
     virtual double log_mass_err() const { return 0.0; }
     virtual double infinite_mass() const { return 0.0; }
     virtual bool infinite_mass_exact() const { return true; }  // free of rounding error
-    // The finite atoms, if there are finitely many and nothing else.
+    // log(finite mass/total mass) <= 0, and its relative error: taken by itself, because as a difference of the
+    // two logarithms a small infinite mass would vanish in rounding.
+    virtual double log_finite_share() const { return 0.0; }
+    virtual double log_finite_share_err() const { return 0.0; }
+    // The finite atoms, if there are finitely many and nothing else; and how many there are.
     virtual std::vector<Atom> atoms() const { return {}; }
+    virtual double atom_count() const { return 0.0; }
     // Parameters that identify the law among those of its kind.
     virtual std::vector<double> parameters() const = 0;
 };

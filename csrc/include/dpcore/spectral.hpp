@@ -37,10 +37,12 @@ struct Composition {
     double log_finite_mass = 0.0;
     double log_total_mass = 0.0;
     double log_mass_err = 0.0;
-    double infinite_mass = -1.0;  // where it is known without rounding error, else -1
-    bool atomic = false;          // every law has finitely many atoms
-    bool smooth = false;          // some law has a density and no atoms
-    Lattice lattice;              // common lattice, step 0 if there is none
+    double log_finite_share = 0.0;      // log(finite mass/total mass)
+    double log_finite_share_err = 0.0;  // relative
+    double infinite_mass = -1.0;        // where it is known without rounding error, else -1
+    bool atomic = false;                // every law has finitely many atoms
+    bool smooth = false;                // some law has a density and no atoms
+    Lattice lattice;                    // common lattice, step 0 if there is none
 
     static Composition of(std::vector<Term> terms);
     Cumulants cumulants(double c) const;

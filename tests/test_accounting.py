@@ -347,6 +347,108 @@ def test_confidence() -> None:
     assert bounds.width < 1e-4
 
 
+def response_confidence(e: float, copies: int, eps: float) -> mp.mpf:
+    """Pr[|L| <= eps] of randomised response; which sums are within eps is decided in exact arithmetic."""
+    p = 1 / (1 + mp.e ** mp.mpf(-e))
+    return mp.fsum(
+        mp.binomial(copies, j) * p**j * (1 - p) ** (copies - j)
+        for j in range(copies + 1)
+        if abs((2 * j - copies) * Fraction(e)) <= Fraction(eps)
+    )
+
+
+def test_confidence_next_to_the_ends_of_a_lattice() -> None:
+    # Just below the largest loss the best contour runs off to infinity: overflow must not pass for probability 0.
+    for e, copies in (
+        (0.05, 8),
+        (0.8935048396274173, 19),
+        (4.623591052988786, 3),
+        (1e-6, 2),
+        (0.004916818556443201, 14),
+    ):
+        loss = acc.from_randomized_response(epsilon=e) * copies
+        for eps in (copies * e * (1 - 3e-4), copies * e * (1 - 1e-12), copies * e, 2 * e, e, 0.0):
+            bounds = loss.confidence(eps)
+            check_bracket(bounds, response_confidence(e, copies, eps), 35)
+            assert bounds.width < 1e-12
+
+
+def test_delta_next_to_the_largest_loss() -> None:
+    e, copies = 2.3185608024386144, 37
+    p = 1 / (1 + mp.e ** mp.mpf(-e))
+    for share in (1e-3, 1e-8, 1e-13, 1.2e-16):
+        eps = copies * e * (1 - share)
+        truth = p**copies * -mp.expm1(mp.mpf(eps) - copies * mp.mpf(e))
+        assert truth > 0
+        loss = acc.from_randomized_response(epsilon=e) * copies
+        for engine in ("auto", "spectral", "buckets"):
+            check_bracket(loss.delta(eps, engine=engine), truth, 30)
+        assert loss.delta(eps).upper / loss.delta(eps).lower < 1.05
+
+
+def test_small_infinite_masses_are_kept() -> None:
+    tiny = acc.from_pmf([0.5, 0.5 + 1e-10, 1e-30], [0.5, 0.5, 0.0])
+    for copies in (1, 3):
+        # Sum over the three-outcome vectors with at least one infinite loss; the total is not exactly one.
+        total, finite = (
+            sum(map(Fraction, w), Fraction(0)) for w in ([0.5, 0.5 + 1e-10, 1e-30], [0.5, 0.5 + 1e-10])
+        )
+        truth = total**copies - finite**copies
+        bounds = (tiny * copies).delta(5.0)
+        assert Fraction(bounds.lower) <= truth <= Fraction(bounds.upper)
+        assert bounds.upper <= bounds.lower * (1 + 1e-12)
+        assert (tiny * copies).epsilon(1e-31).lower == math.inf
+    for certain in (acc.from_pmf([0.0, 1.0], [1.0, 0.0]), acc.from_approximate(epsilon=1.0, delta=1.0)):
+        assert certain.epsilon(0.5) == acc.Bounds(math.inf, math.inf)
+        assert certain.confidence(3.0) == acc.Bounds(0.0, 0.0)
+
+
+@pytest.mark.parametrize(("scale", "shift", "copies"), [(50.0, 40, 3), (3.5, 2, 40), (0.3, 5, 7), (300.0, 150, 2)])
+def test_discrete_laplace_of_any_sensitivity(scale: float, shift: int, copies: int) -> None:
+    e = 1 / mp.mpf(scale)
+    end = 1 / (1 + mp.e**-e)
+    one = [end] + [mp.tanh(e / 2) * mp.e ** (-e * x) for x in range(1, shift)] + [end * mp.e ** (-e * shift)]
+    masses = [mp.mpf(1)]
+    for _ in range(copies):
+        masses = [
+            mp.fsum(masses[j] * one[i - j] for j in range(max(0, i - shift), min(len(masses), i + 1)))
+            for i in range(len(masses) + shift)
+        ]
+    loss = acc.from_discrete_laplace(scale=scale, sensitivity=shift) * copies
+    top = copies * shift / scale
+    for eps in (0.0, 0.1 * top, 0.5 * top, 0.97 * top):
+        losses = [e * (copies * shift - 2 * i) for i in range(len(masses))]
+        truth = mp.fsum(m * -mp.expm1(eps - l) for m, l in zip(masses, losses, strict=True) if l > eps)
+        for engine in ("auto", "spectral", "buckets"):
+            check_bracket(loss.delta(eps, engine=engine), truth, 30)
+        assert loss.delta(eps).upper <= loss.delta(eps).lower * (1 + SPECTRAL_WIDTH)
+
+
+def test_large_sensitivity_costs_nothing() -> None:
+    # 10^6 inner losses are a geometric series, not a sum: this would take minutes otherwise.
+    fine = acc.from_discrete_laplace(scale=2e7, sensitivity=10**6) * 1000
+    smooth = acc.from_laplace(epsilon=0.05) * 1000
+    assert fine.delta(5.0).upper == pytest.approx(smooth.delta(5.0).upper, rel=1e-4)
+
+
+def test_enumeration_of_many_copies() -> None:
+    # C(n, j) p^j alone overflows here.
+    a, b, n, m = 0.5, 0.17320508, 3000, 5
+    loss = acc.from_randomized_response(epsilon=a) * n + acc.from_randomized_response(epsilon=b) * m
+    p, q = (1 / (1 + mp.e ** mp.mpf(-x)) for x in (a, b))
+    first = [math.comb(n, j) * p**j * (1 - p) ** (n - j) for j in range(n + 1)]
+    second = [mp.binomial(m, j) * q**j * (1 - q) ** (m - j) for j in range(m + 1)]
+    for eps in (400.0,):
+        truth = mp.fsum(
+            x * y * -mp.expm1(eps - l)
+            for i, x in enumerate(first)
+            for j, y in enumerate(second)
+            if (l := (2 * i - n) * mp.mpf(a) + (2 * j - m) * mp.mpf(b)) > eps
+        )
+        bounds = loss.delta(eps)
+        assert check_bracket(bounds, truth, 30) <= SPECTRAL_WIDTH
+
+
 def test_moments() -> None:
     assert (acc.from_gaussian(sigma=2.0) * 8).mean == pytest.approx(1.0, rel=1e-14)
     assert (acc.from_gaussian(sigma=2.0) * 8).variance == pytest.approx(2.0, rel=1e-14)
@@ -360,6 +462,14 @@ def test_moments() -> None:
     variance = square - (e - 1 + math.exp(-e)) ** 2
     assert acc.from_laplace(epsilon=e).variance == pytest.approx(variance, rel=1e-10)
     assert acc.from_randomized_response(epsilon=e).mean == pytest.approx(e * math.tanh(e / 2), rel=1e-12)
+    for small in (1e-9, 3e-5, 1e-4, 2e-3):  # both sides of where the series takes over
+        x = mp.mpf(small)
+        mean = x - 1 + mp.e**-x
+        second = x**2 / 2 * (1 + mp.e**-x) + mp.quad(lambda l, x=x: l**2 * mp.e ** ((l - x) / 2) / 4, [-x, x])
+        assert acc.from_laplace(epsilon=small).mean == pytest.approx(float(mean), rel=1e-10, abs=0.0)
+        assert acc.from_laplace(epsilon=small).variance == pytest.approx(
+            float(second - mean**2), rel=1e-10, abs=0.0
+        )
 
 
 # ---------------------------------------------------------------------------------------- properties
@@ -441,6 +551,25 @@ def test_buckets_keep_all_mass_and_bound_delta() -> None:
     assert cut.delta(0.3).lower <= loss.delta(0.3).upper
     assert cut.delta(0.3).upper >= loss.delta(0.3).lower
     assert "Buckets(" in repr(cut)
+
+
+@pytest.mark.parametrize("cut", [False, True])
+def test_coarse_grids_bound_closed_forms(cut: bool) -> None:
+    # Wide steps, cut ends, coarsened again and again: looser, never wrong.
+    def one_gaussian(sigma: float, eps: float) -> mp.mpf:
+        s = mp.mpf(sigma)
+        return mp.ncdf(1 / (2 * s) - eps * s) - mp.e ** mp.mpf(eps) * mp.ncdf(-1 / (2 * s) - eps * s)
+
+    for sigma in (0.4, 0.73, 1.77, 4.0):
+        loss, mean, deviation = acc.from_gaussian(sigma=sigma), 0.5 / sigma**2, 1 / sigma
+        for share in (0.05, 0.19, 0.34, 1.1, 2.5):
+            ends = {"low": mean - 1.3 * deviation, "high": mean + 0.9 * deviation} if cut else {}
+            grid = loss.buckets(step=share * deviation, **ends)
+            for _ in range(4):
+                for eps in (0.0, 0.4 * deviation, mean, mean + deviation, mean + 2.5 * deviation):
+                    bounds = grid.delta(eps)
+                    assert bounds.lower <= one_gaussian(sigma, eps) <= bounds.upper
+                grid = grid.coarsen()
 
 
 def test_bucket_memory_is_refused_beforehand() -> None:

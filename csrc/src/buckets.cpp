@@ -776,6 +776,7 @@ LogBounds bucket_delta(const Composition& comp, double epsilon, const BucketQuer
             first_law = false;
         }
         const auto copies = static_cast<std::uint64_t>(t.copies);
+        const double negligible = std::exp(-120.0 / t.copies) * (1.0 - kLibm);  // |x|^copies < e^-60
         for (std::size_t j = 0; j <= size / 2; ++j) {
             const std::size_t mirror = (size - j) & (size - 1);
             Complex up = {0.5 * (re[j] + re[mirror]), 0.5 * (im[j] - im[mirror])};
@@ -783,7 +784,7 @@ LogBounds bucket_delta(const Composition& comp, double epsilon, const BucketQuer
             const auto power = [&](Complex x, double& out_re, double& out_im) {
                 const double square = norm2(x);
                 if (out_re == 0.0 && out_im == 0.0) return;
-                if (square < 1.0 && 0.5 * t.copies * std::log(std::max(square, 1e-300)) < -60.0) {
+                if (square < negligible) {
                     out_re = out_im = 0.0;
                     return;
                 }

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <stdexcept>
 
+#include "clones.hpp"
 #include "dpcore/certified.hpp"
 
 namespace dpcore {
@@ -12,8 +13,9 @@ namespace {
 constexpr double kPi = 3.14159265358979323846;
 
 // One pass of the Stockham scheme: `half` butterflies apart, groups of `stride` share a twiddle factor.
-void pass(const double* __restrict ar, const double* __restrict ai, double* __restrict br, double* __restrict bi,
-          std::size_t half, std::size_t stride, const double* __restrict cosine, const double* __restrict sine) {
+DPCORE_CLONES void pass(const double* __restrict ar, const double* __restrict ai, double* __restrict br,
+                        double* __restrict bi, std::size_t half, std::size_t stride,
+                        const double* __restrict cosine, const double* __restrict sine) {
     const std::size_t groups = half / stride;
     if (stride == 1) {  // the inner loop below would have one turn
         for (std::size_t g = 0; g < groups; ++g) {

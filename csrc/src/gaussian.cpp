@@ -6,6 +6,7 @@
 #include <cstring>
 #include <limits>
 
+#include "clones.hpp"
 #include "dpcore/double_double.hpp"
 #include "dpcore/normal.hpp"
 #include "dpcore/validation.hpp"
@@ -328,13 +329,6 @@ double gaussian_log_delta(double epsilon, double sigma, double sensitivity) {
     // The largest term alone, so that it is rounded once; the low parts join the small ones.
     return -square + ((std::log(p.difference) - kLogSqrtTwoPi) - p.exponent_low);
 }
-
-// Not under the thread sanitizer: the loader chooses a clone before the sanitizer has started.
-#if defined(__x86_64__) && defined(__gnu_linux__) && !defined(__clang__) && !defined(__SANITIZE_THREAD__)
-#define DPCORE_CLONES __attribute__((target_clones("default", "arch=x86-64-v3", "arch=x86-64-v4")))
-#else
-#define DPCORE_CLONES
-#endif
 
 namespace {
 

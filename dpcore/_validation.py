@@ -10,16 +10,54 @@ from __future__ import annotations
 
 import math
 import operator
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from dpcore._paths import path as path
+from dpcore._paths import shown as shown
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 Number = float | FloatArray
 
 MAX_EXACT_INTEGER = 2**53
+
+
+def whole_array(name: str, value: Any) -> NDArray[Any]:
+    """`value` as an array in which no element is missing, of whatever dtype."""
+    if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
+        # np.asarray would bring back the numbers under the mask.
+        raise ValueError(f"{name} must not have masked elements, got {shown(value)}")
+    try:
+        return np.asarray(value)
+    except ValueError as error:
+        raise ValueError(f"{name} must be a rectangular array of real numbers: {error}") from None
+    except OverflowError:
+        raise ValueError(f"{name} must be within the range of a double, got {shown(value)}") from None
+
+
+def private_array(name: str, value: Any) -> NDArray[Any]:
+    """Private values as an array of whatever dtype; type and shape are looked at, no element is."""
+    # Whether anything is masked depends on the data, so the type alone is refused.
+    if isinstance(value, (np.ma.MaskedArray, bytes, bytearray, str)):
+        raise TypeError(f"{name} must be a number or an array of numbers, got a {type(value).__name__}")
+    try:
+        return np.asarray(value)
+    except ValueError:
+        raise ValueError(f"{name} must be a rectangular array of numbers") from None
+
+
+def iterable(name: str, value: Any, what: str) -> Iterator[Any]:
+    """An iterator over `value`, which must not be text."""
+    if not isinstance(value, (str, bytes, bytearray)):
+        try:
+            return iter(value)
+        except TypeError:
+            pass
+    raise TypeError(f"{name} must be {what}, got {shown(value)}")
 
 
 def real(
@@ -35,33 +73,38 @@ def real(
 ) -> Number:
     """`value` as a float or a float64 array, every element between `low` and `high` (and whole, if asked)."""
     if type(value) is not float:
-        if isinstance(value, (bool, np.bool_, str, bytes, complex)) or value is None:
-            raise TypeError(f"{name} must be a real number or an array of them, got {value!r}")
+        # np.timedelta64 counts as an integer for NumPy; it has a unit, which is not ours to drop.
+        if value is None or isinstance(value, (bool, np.bool_, str, bytes, bytearray, complex, np.timedelta64)):
+            raise TypeError(f"{name} must be a real number or an array of them, got {shown(value)}")
         if not isinstance(value, (int, float, np.integer, np.floating)):
             return _real_array(name, value, rule, low, high, low_open, high_open, whole)
     try:
         number = float(value)
     except OverflowError:
-        number = math.inf if value > 0 else -math.inf
+        raise ValueError(f"{name} must be {rule} within the range of a double, got {shown(value)}") from None
     # An int is compared as it is: 2**53 + 1 must not pass for 2**53.
     exact = value if isinstance(value, int) else number
     above = exact > low if low_open else exact >= low
     below = exact < high if high_open else exact <= high
     if not (above and below) or (whole and not number.is_integer()):
-        raise ValueError(f"{name} must be {rule}, got {value!r}")
+        raise ValueError(f"{name} must be {rule}, got {shown(value)}")
     return number
 
 
 def _real_array(
     name: str, value: Any, rule: str, low: float, high: float, low_open: bool, high_open: bool, whole: bool
 ) -> Number:
-    try:
-        raw = np.asarray(value)
-    except ValueError as error:
-        raise ValueError(f"{name} must be a rectangular array of real numbers: {error}") from None
+    raw = whole_array(name, value)
     if raw.dtype.kind not in "iuf":
         raise TypeError(f"{name} must be a real number or an array of them, got dtype {raw.dtype}")
-    array: FloatArray = raw.astype(np.float64, order="C", copy=False)
+    array: FloatArray
+    if raw.dtype.char == "g":
+        with np.errstate(
+            over="ignore"
+        ):  # extended precision beyond a double becomes infinite, and is checked as such
+            array = raw.astype(np.float64, order="C")
+    else:
+        array = raw.astype(np.float64, order="C", copy=False)
     if array.ndim == 0:
         return real(name, raw.item(), rule, low, high, low_open=low_open, high_open=high_open, whole=whole)
     if whole and raw.dtype.kind in "iu" and array.size:
@@ -131,19 +174,26 @@ def integer(name: str, value: Any, *, least: int = 0, most: int = MAX_EXACT_INTE
     try:
         number = operator.index(value)
     except TypeError:
-        raise TypeError(f"{name} must be an integer, got {value!r}") from None
+        raise TypeError(f"{name} must be an integer, got {shown(value)}") from None
     if not least <= number <= most:
-        raise ValueError(f"{name} must be an integer in [{least}, {most}], got {number}")
+        raise ValueError(f"{name} must be an integer in [{least}, {most}], got {shown(number)}")
     return number
 
 
 def choice(name: str, value: Any, options: tuple[str, ...]) -> str:
     """One of `options`."""
     if not isinstance(value, str):
-        raise TypeError(f"{name} must be one of {', '.join(map(repr, options))}, got {value!r}")
+        raise TypeError(f"{name} must be one of {', '.join(map(repr, options))}, got {shown(value)}")
     if value not in options:
-        raise ValueError(f"{name} must be one of {', '.join(map(repr, options))}, got {value!r}")
+        raise ValueError(f"{name} must be one of {', '.join(map(repr, options))}, got {shown(value)}")
     return value
+
+
+def flag(name: str, value: Any) -> bool:
+    """True or False; nothing else, since "no" would count as true."""
+    if not isinstance(value, (bool, np.bool_)):
+        raise TypeError(f"{name} must be True or False, got {shown(value)}")
+    return bool(value)
 
 
 def broadcast(**named: Number) -> list[FloatArray]:

@@ -20,7 +20,7 @@ from scipy.special import betaincinv
 
 from dpcore._progress import Progress, ProgressOption
 from dpcore._results import Result
-from dpcore._validation import integer, non_negative, open_probability, probability, scalar
+from dpcore._validation import flag, integer, non_negative, open_probability, probability, scalar
 
 __all__ = ["AuditResult", "audit", "clopper_pearson"]
 
@@ -179,7 +179,7 @@ def audit(
     at_delta = scalar("delta", probability("delta", delta))
     if event is not None and not callable(event):
         raise TypeError(f"event must be a function of an array of outputs, got {event!r}")
-    draw = _drawer(mechanism, rng, batched)
+    draw = _drawer(mechanism, rng, flag("batched", batched))
 
     name, direction, chosen = "given by the caller", None, event
     counted = total

@@ -142,6 +142,8 @@ def sigma(
     ------
     TypeError, ValueError
         Naming the argument, its rule and the value given.
+    OverflowError
+        If the answer exceeds the range of a double.
 
     Examples
     --------
@@ -154,8 +156,8 @@ def sigma(
     e, d = positive("epsilon", epsilon), open_probability("delta", delta)
     s = positive("sensitivity", sensitivity)
     k = count("compositions", compositions, least=1)
-    if method != "analytic":
-        choice("method", method, tuple(_SIGMA))
+    if type(method) is not str or method != "analytic":
+        method = choice("method", method, tuple(_SIGMA))
         if method == "classical" and np.any(np.asarray(e) >= 1):
             raise ValueError(f"epsilon must be < 1 for method='classical', got {float(np.max(e))!r}")
     solve = _SIGMA[method]
@@ -190,6 +192,8 @@ def epsilon(*, sigma: ArrayLike, delta: ArrayLike, sensitivity: ArrayLike = 1.0)
     ------
     TypeError, ValueError
         Naming the argument, its rule and the value given.
+    OverflowError
+        If the answer exceeds the range of a double.
 
     Examples
     --------

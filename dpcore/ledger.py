@@ -32,6 +32,7 @@ from collections.abc import Iterator, Mapping
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
+from dpcore import _paths
 from dpcore._results import Result
 
 if TYPE_CHECKING:
@@ -183,7 +184,7 @@ class Ledger:
     """
 
     def __init__(self, path: str | os.PathLike[str], *, timeout: float = 10.0) -> None:
-        self._path = os.fspath(path)
+        self._path = _paths.path("path", path)
         self._timeout = _seconds(timeout)
         self._known: _State | None = None
         with self._locked(write=False) as (_, state):
@@ -236,7 +237,7 @@ class Ledger:
         if not header["delta"] < 1:
             raise ValueError(f"delta must be a number in [0, 1), got {delta!r}")
         _seconds(timeout)  # before there is a file
-        target = os.fspath(path)
+        target = _paths.path("path", path)
         draft = f"{target}.{os.getpid()}.{os.urandom(4).hex()}.new"
         try:
             handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
@@ -358,6 +359,10 @@ class Ledger:
         LedgerError, OSError
             If the charge could not be made durable. Do not show the value.
         """
+        if after is not None:
+            from dpcore._validation import integer
+
+            after = integer("after", after)
         with self._locked(write=True) as (handle, state):
             if after is not None and len(state.charges) != after:
                 raise LedgerError(f"another release was charged to ledger {self._path} meanwhile; plan again")
@@ -395,6 +400,8 @@ class Ledger:
                 raise ValueError(f"epsilon {epsilon!r} and delta {d!r} are less than what loss costs")
         if epsilon is None:
             raise TypeError("epsilon or loss must be given")
+        if details is not None and not isinstance(details, Mapping):
+            raise TypeError(f"details must be a mapping, got {_paths.shown(details)}")
         facts = dict(details or {})
         try:
             facts = json.loads(_canonical(facts))
@@ -637,8 +644,9 @@ def _finite(name: str, value: Any, *, zero: bool = True) -> float:
 
 
 def _seconds(timeout: Any) -> float:
-    if not isinstance(timeout, (int, float)) or not 0 <= timeout < math.inf:
-        raise ValueError(f"timeout must be a finite number of seconds >= 0, got {timeout!r}")
+    # An int beyond every double compares as it is; a bool is no number of seconds.
+    if type(timeout) is bool or not isinstance(timeout, (int, float)) or not 0 <= timeout <= 1e9:
+        raise ValueError(f"timeout must be a number of seconds in [0, 1e9], got {_paths.shown(timeout)}")
     return float(timeout)
 
 

@@ -131,7 +131,9 @@ void register_accounting(py::module_& module) {
         .def_static("of",
                     [](const PrivacyLoss& loss, double step, double low, double high, bool backward) {
                         const dpcore::MechanismPtr m = loss.entries().at(0).mechanism;
-                        return Buckets::of(backward ? *m->backward : *m->forward, step, low, high);
+                        return dpcore_bindings::interruptible([&](dpcore::StopCheck stop) {
+                            return Buckets::of(backward ? *m->backward : *m->forward, step, low, high, stop);
+                        });
                     })
         .def_readonly("step", &Buckets::step)
         .def_property_readonly("losses",

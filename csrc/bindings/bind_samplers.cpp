@@ -149,7 +149,7 @@ Examples
 >>> draw() == draw()
 True
 )")
-        .def(py::init<std::uint64_t>())
+        .def(py::init<std::uint64_t>(), py::arg("seed"))
         .def_property_readonly("seed", &TestRng::seed)
         .def("bytes", [](TestRng& rng, std::size_t count) { return source_bytes(&rng, count); })
         .def("__reduce__",

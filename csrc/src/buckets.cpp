@@ -199,7 +199,7 @@ private:
 // inverse to each other, `density` is dP/dx, `longest` bounds the panels.
 template <class LossAt, class XOf, class Density>
 void integrate(Collector& out, double step, double low, double high, double longest, LossAt loss_at, XOf x_of,
-               Density density) {
+               Density density, StopCheck check) {
     const double loss_low = std::min(loss_at(low), loss_at(high));
     const double loss_high = std::max(loss_at(low), loss_at(high));
     const bool rising = loss_at(high) >= loss_at(low);
@@ -208,8 +208,10 @@ void integrate(Collector& out, double step, double low, double high, double long
     double from = std::floor((loss_low - offset) / half);
     const double last = std::floor((loss_high - offset) / half);
     refuse(last - from);
+    refuse((high - low) / longest);  // far out in the tail the panels, not the buckets, are the work
     double start = loss_low;
     double edge = rising ? low : high;  // where the last panel ended
+    std::size_t turns = 0;
     for (double m = from; m <= last; m += 1.0) {
         const double stop = std::min(loss_high, offset + half * (m + 1.0));
         if (!(stop > start)) continue;
@@ -223,6 +225,7 @@ void integrate(Collector& out, double step, double low, double high, double long
         const bool second_half = m - 2.0 * n > 0.5;
         const double base = out.point(n);
         for (double p = 0.0; p < pieces; p += 1.0) {
+            if (turns++ % 16384 == 0) check();
             const double left = a + (b - a) * (p / pieces);
             const double right = a + (b - a) * ((p + 1.0) / pieces);
             const double middle = 0.5 * (left + right);
@@ -244,7 +247,8 @@ void integrate(Collector& out, double step, double low, double high, double long
 // The same where the loss is the coordinate itself: whole cells have the same nodes, so that their shares are
 // tabulated.
 template <class Density>
-void integrate_linear(Collector& out, double step, double low, double high, double longest, Density density) {
+void integrate_linear(Collector& out, double step, double low, double high, double longest, Density density,
+                      StopCheck check) {
     const auto same = [](double l) { return l; };
     const auto both = [&](double l, double) { return density(l); };
     const double offset = out.point(0.0);
@@ -252,10 +256,10 @@ void integrate_linear(Collector& out, double step, double low, double high, doub
     const double last = std::floor((high - offset) / step);
     const double half = 0.5 * step;
     if (half > kThreePoints * longest || last - first < 2.0) {
-        integrate(out, step, low, high, longest, same, same, both);
+        integrate(out, step, low, high, longest, same, same, both, check);
         return;
     }
-    integrate(out, step, low, out.point(first), longest, same, same, both);
+    integrate(out, step, low, out.point(first), longest, same, same, both, check);
     const Rule& rule = kRules[half <= kTwoPoints * longest ? 0 : 1];
     double at[6], weight[6];
     for (int q = 0; q < rule.points; ++q) {
@@ -263,8 +267,12 @@ void integrate_linear(Collector& out, double step, double low, double high, doub
         at[q + rule.points] = at[q] + half;
         weight[q] = weight[q + rule.points] = 0.25 * step * rule.weight[q];
     }
-    out.add_cells(first, last - first, 2 * rule.points, at, weight, density);
-    integrate(out, step, out.point(last), high, longest, same, same, both);
+    constexpr double kCells = 16384.0;  // below a millisecond each
+    for (double from = first; from < last; from += kCells) {
+        check();
+        out.add_cells(from, std::min(kCells, last - from), 2 * rule.points, at, weight, density);
+    }
+    integrate(out, step, out.point(last), high, longest, same, same, both, check);
 }
 
 double window(double tolerance) { return std::sqrt(2.0 * std::log(1.0 / tolerance)); }
@@ -278,7 +286,7 @@ struct Discrete {
     bool underflows = true;  // masses may have been lost below the smallest double
 };
 
-Discrete discretise(const LossLaw& law, double step, double c_near, double c, double c_far) {
+Discrete discretise(const LossLaw& law, double step, double c_near, double c, double c_far, StopCheck check) {
     constexpr double kTail = 1e-16;
     const std::vector<double> p = law.parameters();
     Discrete out;
@@ -295,10 +303,13 @@ Discrete discretise(const LossLaw& law, double step, double c_near, double c, do
             const double lift =
                 std::min(0.5 * c * c * sd * sd, 0.5 * std::max(low, 0.0) * std::max(low, 0.0) + 600.0);
             out.log_scale = lift;
-            integrate_linear(collect, step, rho + sd * low, rho + sd * high, longest, [=](double l) {
-                const double x = (l - rho) / sd;
-                return 0.39894228040143267794 / sd * std::exp(lift - 0.5 * x * x);
-            });
+            integrate_linear(
+                collect, step, rho + sd * low, rho + sd * high, longest,
+                [=](double l) {
+                    const double x = (l - rho) / sd;
+                    return 0.39894228040143267794 / sd * std::exp(lift - 0.5 * x * x);
+                },
+                check);
             out.buckets = collect.finish();
             out.tail = 2.0 * kTail;
             // rho is rounded: the exponent of the density moves by x^2/2 times that.
@@ -308,7 +319,8 @@ Discrete discretise(const LossLaw& law, double step, double c_near, double c, do
         case LawKind::laplace: {
             const double e = p[0];
             Collector collect(step, e - step * std::floor(e / step), -e, e);
-            integrate_linear(collect, step, -e, e, 1.0, [e](double l) { return 0.25 * std::exp(0.5 * (l - e)); });
+            integrate_linear(
+                collect, step, -e, e, 1.0, [e](double l) { return 0.25 * std::exp(0.5 * (l - e)); }, check);
             collect.add_atom(e, 0.5);
             collect.add_atom(-e, 0.5 * std::exp(-e));
             out.buckets = collect.finish();
@@ -342,7 +354,8 @@ Discrete discretise(const LossLaw& law, double step, double c_near, double c, do
                 },
                 [=](double x, double loss) {
                     return std::exp(-x * x / (2.0 * s2) + (removal ? loss : 0.0)) * 0.39894228040143267794 / s;
-                });
+                },
+                check);
             out.buckets = collect.finish();
             out.buckets.mass_err += 1e-13;
             out.tail = 4.0 * kTail;
@@ -409,8 +422,8 @@ double BucketList::total() const {
     return sum + infinite + above + below;
 }
 
-Buckets Buckets::of(const LossLaw& law, double step, double low, double high) {
-    Discrete d = discretise(law, step, 0.0, 0.0, 0.0);
+Buckets Buckets::of(const LossLaw& law, double step, double low, double high, StopCheck stop) {
+    Discrete d = discretise(law, step, 0.0, 0.0, 0.0, stop);
     Buckets b = std::move(d.buckets);
     b.upper.above += d.tail;
     b.lower.below += d.tail;
@@ -614,8 +627,8 @@ LogBounds nothing_known(const Composition& comp) {
 }
 
 // One release needs no transform: delta straight from the tilted lists.
-LogBounds single_delta(const Composition& comp, double epsilon, double step, double c) {
-    const Discrete d = discretise(*comp.terms[0].law, step, c, c, c);
+LogBounds single_delta(const Composition& comp, double epsilon, double step, double c, StopCheck stop) {
+    const Discrete d = discretise(*comp.terms[0].law, step, c, c, c, stop);
     const Buckets& b = d.buckets;
     const std::size_t n = b.upper.mass.size();
     double top = -kInf;
@@ -677,7 +690,7 @@ LogBounds bucket_delta(const Composition& comp, double epsilon, const BucketQuer
     if (comp.terms.size() == 1 && comp.terms[0].copies == 1.0) {
         const LawKind kind = comp.terms[0].law->kind();
         if (kind == LawKind::gaussian || kind == LawKind::subsampled_gaussian)
-            return single_delta(comp, epsilon, plan.step, c);
+            return single_delta(comp, epsilon, plan.step, c, stop);
     }
     const std::size_t size = power_of_two(plan.count);
     refuse(static_cast<double>(size));
@@ -699,7 +712,7 @@ LogBounds bucket_delta(const Composition& comp, double epsilon, const BucketQuer
     const bool single_release = comp.terms.size() == 1 && comp.terms[0].copies == 1.0;
     for (const Term& t : comp.terms) {
         stop();
-        Discrete d = discretise(*t.law, plan.step, c_left, c, c_right);
+        Discrete d = discretise(*t.law, plan.step, c_left, c, c_right, stop);
         const Buckets& b = d.buckets;
         const std::size_t n = b.upper.mass.size();
         // Largest tilted mass for each of the three tilts: sums are taken relative to it.
@@ -771,7 +784,7 @@ LogBounds bucket_delta(const Composition& comp, double epsilon, const BucketQuer
                           (std::fabs(b.offset) +
                            plan.step * (std::fabs(static_cast<double>(b.first)) + static_cast<double>(n)));
         if (single_release) break;
-        fourier_forward(re, im);
+        fourier_forward(re, im, stop);
         transform_err += t.copies * unit * std::sqrt(norm) * 1.5;
         // Separate the two real sequences and take powers; frequencies that cannot matter are left out.
         if (first_law) {
@@ -785,6 +798,7 @@ LogBounds bucket_delta(const Composition& comp, double epsilon, const BucketQuer
         const double negligible = std::exp(-120.0 / t.copies) * (1.0 - kLibm);  // |x|^copies < e^-60
         for (std::size_t j = 0; j <= size / 2; ++j) {
             const std::size_t mirror = (size - j) & (size - 1);
+            if (j % 65536 == 0) stop();
             Complex up = {0.5 * (re[j] + re[mirror]), 0.5 * (im[j] - im[mirror])};
             Complex low = {0.5 * (im[j] + im[mirror]), -0.5 * (re[j] - re[mirror])};
             const auto power = [&](Complex x, double& out_re, double& out_im) {
@@ -821,7 +835,7 @@ LogBounds bucket_delta(const Composition& comp, double epsilon, const BucketQuer
             im[mirror] = -all_im[j] + low_re[j];
         }
         for (std::size_t j = 0; j < size; ++j) spectrum += re[j] * re[j] + im[j] * im[j];
-        fourier_inverse(re, im);
+        fourier_inverse(re, im, stop);
     }
     // || error of the composed tilted masses ||_2: the forward error (its L2 norm is divided by sqrt(size) on the
     // way back and multiplied by it on the way in), and the inverse transform's own.

@@ -256,6 +256,7 @@ double exact_laplace_epsilon0_for(double epsilon, double wanted) {
 
 double gaussian_confidence(double epsilon, double sigma, double sensitivity) {
     const double mean = sensitivity / sigma;
+    if (!(mean <= std::numeric_limits<double>::max())) return 0.0;  // a loss beyond every double
     const double half = epsilon / mean;
     if (epsilon < 1 && half < 1) {
         // 2 phi(m/2) integral_0^h exp(-s^2/2) cosh(s m/2) ds with s m/2 <= 1/2: no cancellation for a narrow band.

@@ -48,7 +48,7 @@ DPCORE_CLONES void pass(const double* __restrict ar, const double* __restrict ai
     }
 }
 
-void transform(std::vector<double>& re, std::vector<double>& im, double sign) {
+void transform(std::vector<double>& re, std::vector<double>& im, double sign, StopCheck stop) {
     const std::size_t n = re.size();
     if (n == 0 || (n & (n - 1)) != 0 || n > kMaxTransform || im.size() != n)
         throw std::invalid_argument("the length of a transform must be a power of two up to 2^24");
@@ -58,6 +58,7 @@ void transform(std::vector<double>& re, std::vector<double>& im, double sign) {
     // One eighth of the circle by the library, the rest by symmetry: the library would cost more than the passes.
     const std::size_t quarter = n / 4;
     for (std::size_t j = 0; j <= n / 8; ++j) {
+        if (j % 65536 == 0) stop();
         const double angle = 2.0 * kPi * (static_cast<double>(j) / static_cast<double>(n));
         cosine[j] = std::cos(angle);
         sine[j] = std::sin(angle);
@@ -72,6 +73,7 @@ void transform(std::vector<double>& re, std::vector<double>& im, double sign) {
     }
     for (std::size_t j = 0; j < half; ++j) sine[j] *= sign;
     for (std::size_t stride = 1; stride < n; stride *= 2) {
+        stop();
         pass(re.data(), im.data(), tr.data(), ti.data(), half, stride, cosine.data(), sine.data());
         re.swap(tr);
         im.swap(ti);
@@ -80,10 +82,12 @@ void transform(std::vector<double>& re, std::vector<double>& im, double sign) {
 
 }  // namespace
 
-void fourier_forward(std::vector<double>& re, std::vector<double>& im) { transform(re, im, -1.0); }
+void fourier_forward(std::vector<double>& re, std::vector<double>& im, StopCheck stop) {
+    transform(re, im, -1.0, stop);
+}
 
-void fourier_inverse(std::vector<double>& re, std::vector<double>& im) {
-    transform(re, im, 1.0);
+void fourier_inverse(std::vector<double>& re, std::vector<double>& im, StopCheck stop) {
+    transform(re, im, 1.0, stop);
     const double scale = 1.0 / static_cast<double>(re.size());  // a power of two: exact
     for (double& x : re) x *= scale;
     for (double& x : im) x *= scale;

@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable
 
 from dpcore._results import Result
-from dpcore._validation import non_negative, open_probability, positive, probability, scalar
+from dpcore._validation import flag, non_negative, open_probability, positive, probability, scalar, shown
 from dpcore.accounting._loss import PrivacyLoss, _engine
 
 # Fifty halvings of a log-interval of any width reach neighbouring doubles.
@@ -97,13 +97,15 @@ def calibrate(
     try:
         low, high = parameter_range
     except (TypeError, ValueError):
-        raise TypeError(f"parameter_range must be a pair of numbers, got {parameter_range!r}") from None
+        raise TypeError(f"parameter_range must be a pair of numbers, got {shown(parameter_range)}") from None
     low = scalar("parameter_range[0]", positive("parameter_range[0]", low))
     high = scalar("parameter_range[1]", positive("parameter_range[1]", high))
     if not low < high:
         raise ValueError(f"parameter_range must be increasing, got ({low!r}, {high!r})")
     tolerance = scalar("relative_tolerance", open_probability("relative_tolerance", relative_tolerance))
     _engine(engine)
+    if increasing is not None:
+        increasing = flag("increasing", increasing)
     # delta.upper is exp(log_delta.upper) times at most 1 + 2e-15: what satisfies this goal satisfies the target.
     goal = math.log(target) * (1.0 + 1e-15) - 4e-15 if target > 0.0 else -math.inf
     count = 0

@@ -17,6 +17,7 @@ from dpcore._validation import (
     Number,
     choice,
     integer,
+    iterable,
     non_negative,
     positive,
     probability,
@@ -422,7 +423,7 @@ def compose(losses: Iterable[PrivacyLoss]) -> PrivacyLoss:
     True
     """
     cores = []
-    for loss in losses:
+    for loss in iterable("losses", losses, "a sequence of PrivacyLoss objects"):
         if not isinstance(loss, PrivacyLoss):
             raise TypeError(f"losses must be PrivacyLoss objects, got {loss!r}")
         cores.append(loss._loss)
@@ -601,7 +602,7 @@ def _pmf(name: str, value: ArrayLike) -> FloatArray:
     array = np.atleast_1d(np.asarray(non_negative(name, value), dtype=np.float64))
     if array.ndim != 1 or array.size == 0:
         raise ValueError(f"{name} must be a one-dimensional array of probabilities, got shape {array.shape}")
-    total = math.fsum(array.tolist())
+    total = math.fsum(array.tolist()) if array.max() <= 2.0 else math.inf  # fsum itself overflows near the end
     if not abs(total - 1.0) <= _MASS_TOLERANCE:
         raise ValueError(f"{name} must sum to 1, got {total!r}")
     return array

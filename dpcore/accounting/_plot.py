@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dpcore._validation import non_negative
+from dpcore._validation import non_negative, shown
 from dpcore.accounting._loss import PrivacyLoss
 
 
@@ -43,6 +43,10 @@ def plot(
     >>> axes.get_xlabel(), axes.get_yscale()
     ('epsilon', 'log')
     """
+    if not isinstance(losses, (PrivacyLoss, Mapping)):
+        raise TypeError(f"losses must be a PrivacyLoss or a dict of them, got {shown(losses)}")
+    if ax is not None and not hasattr(ax, "set_yscale"):
+        raise TypeError(f"ax must be matplotlib axes, got {shown(ax)}")
     named = {"": losses} if isinstance(losses, PrivacyLoss) else dict(losses)
     if not named:
         raise ValueError("losses must not be empty")
@@ -54,6 +58,8 @@ def plot(
         finite = [end for end in ends if np.isfinite(end) and end > 0.0]
         epsilon = np.linspace(0.0, max(finite, default=10.0), 200)
     points = np.atleast_1d(np.asarray(non_negative("epsilon", epsilon), dtype=np.float64))
+    if points.ndim != 1:
+        raise ValueError(f"epsilon must be one-dimensional, got shape {points.shape}")
     if ax is None:
         try:
             from matplotlib.figure import Figure
@@ -63,8 +69,8 @@ def plot(
         ax = Figure().subplots()
     for name, loss in named.items():
         delta = np.asarray(loss.delta(points, engine=engine).upper)
-        shown = np.where(delta > 0.0, delta, np.nan)
-        ax.plot(points, shown, label=name or None)
+        drawn = np.where(delta > 0.0, delta, np.nan)
+        ax.plot(points, drawn, label=name or None)
     ax.set_yscale("log")
     ax.set_xlabel("epsilon")
     ax.set_ylabel("delta")

@@ -8,6 +8,7 @@ import pathlib
 
 import numpy as np
 
+from dpcore import _validation
 from dpcore.accounting._loss import PrivacyLoss
 
 
@@ -73,8 +74,8 @@ def load(path: str | os.PathLike[str]) -> PrivacyLoss:
 
 
 def _file(path: str | os.PathLike[str]) -> tuple[pathlib.Path, str]:
-    file = pathlib.Path(path)
+    file = pathlib.Path(_validation.path("path", path))
     suffix = file.suffix.lower()
     if suffix not in (".json", ".npz"):
-        raise ValueError(f"path must end in .json or .npz, got {str(file)!r}")
+        raise ValueError(f"path must end in .json or .npz, got {_validation.shown(str(file))}")
     return file, suffix

@@ -7,7 +7,7 @@ from typing import overload
 from numpy.typing import ArrayLike
 
 from dpcore import _core
-from dpcore._validation import Number, broadcast, count, non_negative, positive
+from dpcore._validation import Number, broadcast, count, real
 
 
 def log_factorial(n: ArrayLike, *, extended: bool = False) -> Number | tuple[Number, Number]:
@@ -89,7 +89,8 @@ def deviance(x: ArrayLike, mean: ArrayLike) -> Number:
     >>> deviance(10**12 + 1, 10**12)
     4.999999999998334e-13
     """
-    first, second = non_negative("x", x), positive("mean", mean)
+    first = real("x", x, "a number in [0, 1e300]", 0.0, 1e300)
+    second = real("mean", mean, "a number in (0, 1e300]", 0.0, 1e300, low_open=True)
     if type(first) is float and type(second) is float:
         return _core.deviance(first, second)
     return _core.deviance(*broadcast(x=first, mean=second))

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dpcore import _core
-from dpcore._validation import MAX_EXACT_INTEGER, FloatArray, integer, probability, scalar
+from dpcore._validation import MAX_EXACT_INTEGER, FloatArray, integer, iterable, probability, scalar
 from dpcore.distributions._window import MAX_WHOLE_SUPPORT
 
 
@@ -85,7 +85,7 @@ def stratified_pmf(strata: Iterable[tuple[int, float]]) -> tuple[int, FloatArray
     (0, array([0.1875, 0.4375, 0.3125, 0.0625]))
     """
     sizes, probabilities = [], []
-    for index, group in enumerate(strata):
+    for index, group in enumerate(iterable("strata", strata, "a sequence of (size, probability)")):
         try:
             size, value = group
         except (TypeError, ValueError):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import abc
 import dataclasses
 import math
+import sys
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
@@ -22,24 +23,22 @@ NEIGHBOURS = ("add_remove", "replace")
 NOTHING_STATED = "no sensitivity was given, so no privacy is stated."
 
 
-def _nearest(exact: Fraction) -> float:
-    try:
-        return float(exact)
-    except OverflowError:
-        return math.inf
-
-
 def up(exact: Fraction) -> float:
-    """The smallest double that is at least `exact`; infinity beyond them."""
-    nearest = _nearest(exact)
-    return nearest if math.isinf(nearest) or Fraction(nearest) >= exact else math.nextafter(nearest, math.inf)
+    """The smallest double that is at least `exact`."""
+    try:
+        nearest = float(exact)
+    except OverflowError:
+        return math.inf if exact > 0 else -sys.float_info.max
+    return nearest if Fraction(nearest) >= exact else math.nextafter(nearest, math.inf)
 
 
 def down(exact: Fraction) -> float:
-    """The largest double that is at most `exact`, which is not negative."""
-    nearest = _nearest(exact)
-    below = not math.isinf(nearest) and Fraction(nearest) <= exact
-    return nearest if below else math.nextafter(nearest, -math.inf)
+    """The largest double that is at most `exact`."""
+    try:
+        nearest = float(exact)
+    except OverflowError:
+        return sys.float_info.max if exact > 0 else -math.inf
+    return nearest if Fraction(nearest) <= exact else math.nextafter(nearest, -math.inf)
 
 
 def root_up(whole: int) -> float:
@@ -88,10 +87,14 @@ class NoiseInterval(Result):
         return float(self.half_width)
 
     def around(self, released: Any) -> tuple[Any, Any]:
-        """Ends of the interval around released values; they hold the true value with probability `level`."""
-        values = np.asarray(released)
-        low, high = values - self.half_width, values + self.half_width
-        return (low, high) if values.ndim else (low.item(), high.item())
+        """Ends of the interval around released values; they hold the true value with probability `level`.
+
+        Values must be finite; the ends are float64.
+        """
+        values = _validation.real(
+            "released", released, "finite", -math.inf, math.inf, low_open=True, high_open=True
+        )
+        return values - self.half_width, values + self.half_width
 
     @property
     def statement(self) -> str:
@@ -151,7 +154,7 @@ def optional_positive(name: str, value: Any) -> float | None:
 def checked_promise(values_on_grid: Any, grid: Any) -> bool:
     """The promise that true values lie on the grid: it takes noise away, so nothing but True makes it."""
     if not isinstance(values_on_grid, bool):
-        raise TypeError(f"values_on_grid must be True or False, got {values_on_grid!r}")
+        raise TypeError(f"values_on_grid must be True or False, got {_validation.shown(values_on_grid)}")
     if values_on_grid and grid is None:
         raise TypeError("grid must be given with values_on_grid")
     return values_on_grid

@@ -224,6 +224,8 @@ class Bernstein(Mechanism):
             A predictable generator for tests.
         """
         shape = (self.lattice + 1,) * self.dimension
+        if isinstance(value, type):
+            raise TypeError(f"value must be a function of points or an array, got {value!r}")
         values = np.asarray(private_numbers("value", value(self.points()) if callable(value) else value))
         if values.shape != shape:
             raise ValueError(f"function values must have shape {shape}, got {values.shape}")

@@ -88,12 +88,16 @@ class RandomizedResponse(Mechanism):
 
         Shares may fall outside [0, 1]; clipping them is allowed and makes them biased.
         """
-        given = np.asarray(responses)
-        if given.dtype.kind not in "iub" or given.size == 0:
-            raise TypeError("responses must be a non-empty array of integers")
+        given = _validation.whole_array("responses", responses)
+        if given.dtype.kind not in "iub":  # answers of yes and no are counted as 1 and 0
+            raise TypeError(f"responses must be an array of integers, got dtype {given.dtype}")
+        if given.size == 0:
+            raise ValueError("responses must not be empty")
+        # Before bincount, which makes an array as long as the largest of them.
+        least, most = int(given.min()), int(given.max())
+        if not (least >= 0 and most < self.categories):
+            raise ValueError(f"responses must lie in [0, {self.categories}), got values from {least} to {most}")
         shares = np.bincount(given.ravel().astype(np.int64), minlength=self.categories) / given.size
-        if len(shares) > self.categories:
-            raise ValueError(f"responses must lie in [0, {self.categories}), got {int(given.max())}")
         keep = self.keep_probability
         other = (1 - keep) / (self.categories - 1)
         result: FloatArray = (shares - other) / (keep - other)

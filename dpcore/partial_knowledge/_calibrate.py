@@ -9,7 +9,7 @@ from typing import Any
 
 from dpcore import _core, gaussian
 from dpcore._results import Result
-from dpcore._validation import integer, non_negative, open_probability, positive, real, scalar
+from dpcore._validation import integer, iterable, non_negative, open_probability, positive, real, scalar
 from dpcore.partial_knowledge._bias import Bias, parse
 from dpcore.partial_knowledge._delta import check_size, combined_noise, unknown_records
 from dpcore.partial_knowledge._laws import Law, goal_of, law_of, log_delta_upper
@@ -165,7 +165,8 @@ def calibrate(
     floor_epsilon = worst_case(worst_case_epsilon, e)
     times = integer("releases", releases, least=1)
     earlier = tuple(
-        scalar("earlier_noise_scales", non_negative("earlier_noise_scales", s)) for s in earlier_noise_scales
+        scalar("earlier_noise_scales", non_negative("earlier_noise_scales", s))
+        for s in iterable("earlier_noise_scales", earlier_noise_scales, "a sequence of numbers")
     )
     return _calibrate(e, d, n, k, spec, floor_epsilon, times, earlier)  # type: ignore[arg-type]
 

@@ -18,10 +18,16 @@ from dpcore._validation import (
     non_negative,
     positive,
     probability,
+    real,
     scalar,
 )
 from dpcore.partial_knowledge._bias import Bias, FloatArray, Strata, Unequal, parse
 from dpcore.partial_knowledge._laws import DIRECTIONS, law_of
+
+
+def checked_epsilon(epsilon: ArrayLike) -> Number:
+    """In (0, 2**60]: the core keeps exponents in 64 bits."""
+    return real("epsilon", epsilon, "a number in (0, 2**60]", 0.0, 2.0**60, low_open=True)
 
 
 def unknown_records(records: int, known: int) -> int:
@@ -57,7 +63,7 @@ def _log_delta(
     epsilon: ArrayLike, records: ArrayLike, known: ArrayLike, bias: Any, noise_scale: ArrayLike, direction: str
 ) -> Number:
     code = DIRECTIONS[choice("direction", direction, tuple(DIRECTIONS))]
-    e = positive("epsilon", epsilon)
+    e = checked_epsilon(epsilon)
     n, k = count("records", records, least=1), count("known", known)
     law = parse(bias, several=True)
     noise = combined_noise(noise_scale)
@@ -85,7 +91,8 @@ def _log_delta(
         check_size(one, int(m_))
         return law_of(one, int(m_)).log_delta(e_, b_, code)[0]
 
-    out: FloatArray = np.vectorize(each, otypes=[np.float64])(e, unknown_array, noise)
+    with np.errstate(divide="ignore"):  # np.vectorize reads the flag that a true zero's logarithm has left
+        out: FloatArray = np.vectorize(each, otypes=[np.float64])(e, unknown_array, noise)
     return out
 
 
@@ -215,7 +222,7 @@ def joint_delta(
     """
     code = DIRECTIONS[choice("direction", direction, tuple(DIRECTIONS))]
     kind = choice("estimate_noise", estimate_noise, ("laplace", "gaussian"))
-    e = scalar("epsilon", positive("epsilon", epsilon))
+    e = scalar("epsilon", checked_epsilon(epsilon))
     unknown = unknown_records(integer("records", records, least=1), integer("known", known))
     p = scalar("bias", probability("bias", bias))
     noise = scalar("noise_scale", non_negative("noise_scale", noise_scale))

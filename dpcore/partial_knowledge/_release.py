@@ -12,7 +12,7 @@ import numpy as np
 
 from dpcore import samplers
 from dpcore._results import Result
-from dpcore._validation import integer
+from dpcore._validation import integer, iterable
 from dpcore.partial_knowledge._calibrate import CountCalibration, calibrate
 from dpcore.partial_knowledge._unknown_bias import (
     EstimatedCalibration,
@@ -125,7 +125,9 @@ class PartialKnowledgeCount:
                 releases=releases,
                 earlier_noise_scales=earlier_noise_scales,
             )
-        elif self._left != 1 or len(earlier_noise_scales) > 0:
+        elif self._left != 1 or any(
+            True for _ in iterable("earlier_noise_scales", earlier_noise_scales, "a sequence of numbers")
+        ):
             raise ValueError(
                 "releases must be 1 and earlier_noise_scales empty when bias is None: the guarantee with an "
                 "estimated "

@@ -106,6 +106,8 @@ def private_count(value: Any, records: int) -> int:
         number = operator.index(value)
     except TypeError:
         raise TypeError(f"count must be an integer, got a {type(value).__name__}") from None
+    if isinstance(value, bool):
+        raise TypeError("count must be an integer, got a bool")
     return min(max(number, 0), records)
 
 

@@ -21,9 +21,18 @@ import numpy as np
 
 from dpcore import samplers
 from dpcore._results import Result
-from dpcore._validation import integer, non_negative, open_probability, positive, probability, scalar
+from dpcore._validation import (
+    integer,
+    iterable,
+    non_negative,
+    open_probability,
+    positive,
+    probability,
+    real,
+    scalar,
+)
 from dpcore.partial_knowledge._bias import FloatArray
-from dpcore.partial_knowledge._delta import unknown_records
+from dpcore.partial_knowledge._delta import checked_epsilon, unknown_records
 from dpcore.partial_knowledge._laws import Binomial
 
 __all__ = [
@@ -115,7 +124,7 @@ def algorithm_1(
     >>> round(r.noise_scale, 5), r.returned_at
     (21.56447, 37)
     """
-    e = scalar("epsilon", positive("epsilon", epsilon))
+    e = scalar("epsilon", checked_epsilon(epsilon))
     d = scalar("delta", open_probability("delta", delta))
     unknown = unknown_records(integer("records", records, least=1), integer("known", known))
     law = Binomial(unknown, scalar("bias", probability("bias", bias)))
@@ -198,7 +207,7 @@ def laplace_truncation_error(*, epsilon: float, records: int, tau: float) -> flo
     >>> f"{published.laplace_truncation_error(epsilon=1.0, records=1000, tau=0.1):.6g}"
     '1.14487e-11'
     """
-    e = scalar("epsilon", positive("epsilon", epsilon))
+    e = scalar("epsilon", checked_epsilon(epsilon))
     x = -integer("records", records, least=1) * scalar("tau", non_negative("tau", tau)) / 2 + 1
     return 0.5 * math.exp(x * e / 2) if x < 0 else 1 - 0.5 * math.exp(-x * e / 2)
 
@@ -213,7 +222,8 @@ def kappa_split(*, delta: float, shares: tuple[float, float, float] = (1 / 3, 1 
     (1.5e-06, 7.5e-07, 7.5e-07)
     """
     d = scalar("delta", open_probability("delta", delta))
-    parts = tuple(scalar("shares", open_probability("shares", s)) for s in shares)
+    given = iterable("shares", shares, "three numbers that add up to 1")
+    parts = tuple(scalar("shares", open_probability("shares", s)) for s in given)
     if len(parts) != 3 or not abs(math.fsum(parts) - 1) <= 1e-12:
         raise ValueError(f"shares must be three numbers that add up to 1, got {shares!r}")
     return tuple(d * s for s in parts)
@@ -236,7 +246,7 @@ def background_losses(*, known: int, bias: float, first: int = 0, last: int | No
     n = integer("known", known)
     top = n if last is None else integer("last", last, most=n)
     hits = np.arange(integer("first", first, most=max(top, 0)), top + 1, dtype=np.float64)
-    p = float(bias)
+    p = scalar("bias", real("bias", bias, "a number", -math.inf, math.inf))
     if not 0.0 < p < 1.0:
         return np.full(hits.shape, math.inf)
     with np.errstate(divide="ignore"):
@@ -256,7 +266,10 @@ def occurrence_probabilities(*, records: int, known: int, count: int) -> tuple[i
     """
     from dpcore import distributions
 
-    return distributions.hypergeometric_pmf(population=records, marked=count, drawn=known)
+    n = integer("records", records)
+    return distributions.hypergeometric_pmf(
+        population=n, marked=integer("count", count, most=n), drawn=integer("known", known, most=n)
+    )
 
 
 def quasi_worst_case(losses: FloatArray, occurrence: FloatArray, *, kappa1: float) -> tuple[int, int, float]:
@@ -276,7 +289,13 @@ def quasi_worst_case(losses: FloatArray, occurrence: FloatArray, *, kappa1: floa
     """
     from dpcore import distributions
 
-    out = distributions.excluded_mass(losses, occurrence, budget=kappa1)
+    masses = np.asarray(non_negative("occurrence", occurrence))
+    if masses.ndim != 1 or masses.size == 0:
+        raise ValueError(f"occurrence must be one-dimensional and not empty, got shape {masses.shape}")
+    budget = scalar("kappa1", non_negative("kappa1", kappa1))
+    if not budget <= math.fsum(masses):
+        raise ValueError(f"kappa1 must be at most the sum of occurrence, {math.fsum(masses)!r}, got {kappa1!r}")
+    out = distributions.excluded_mass(losses, masses, budget=budget)
     return out.excluded, out.kept, out.mass
 
 
@@ -354,7 +373,7 @@ def algorithm_2(
     n1 = integer("known", known)
     unknown_records(n, n1)
     c = integer("count", count, most=n)
-    e = scalar("epsilon", positive("epsilon", epsilon))
+    e = scalar("epsilon", checked_epsilon(epsilon))
     d = scalar("delta", open_probability("delta", delta))
     parts = (kappa1, kappa2, kappa3)
     k1, k2, k3 = (
@@ -364,7 +383,14 @@ def algorithm_2(
     )
     if not abs(k1 + k2 + k3 - d) <= 1e-9 * d:
         raise ValueError(f"kappa1 + kappa2 + kappa3 must be delta = {d!r}, got {k1 + k2 + k3!r}")
-    draw = float(samplers.laplace(2 / e, rng=rng)) if laplace is None else float(laplace)
+    draw = (
+        float(samplers.laplace(2 / e, rng=rng))
+        if laplace is None
+        else scalar(
+            "laplace",
+            real("laplace", laplace, "a finite number", -math.inf, math.inf, low_open=True, high_open=True),
+        )
+    )
     trace: dict[str, Any] = {"n": n, "c": c, "bias": c / n, "kappa1": k1, "kappa2": k2, "kappa3": k3}
     ell = draw / n
     bias_d = c / n + ell

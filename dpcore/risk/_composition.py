@@ -143,9 +143,10 @@ def compose(
         published = theorem_3(levels, epsilon, _confidences(confidence, levels, epsilon, dimension), delta)
     elif confidence is not None:
         raise ValueError("epsilon must be given together with confidence")
-    basic = math.fsum(levels)
+    basic = math.fsum(levels) if max(levels) <= 1e300 else math.inf
     spread = math.sqrt(2 * math.log(1 / delta) * math.fsum(e * e for e in levels))
-    advanced = spread + math.fsum(e * math.expm1(e) for e in levels)
+    # e^700 is within the range of a double; beyond, the bound says nothing.
+    advanced = spread + math.fsum(e * math.expm1(e) for e in levels) if max(levels) <= 700 else math.inf
     exact, worst = _exact(levels, delta)
     # What holds for every mechanism with these levels holds for Laplace noise, whose own bracket may be wider.
     exact = exact[0], min(exact[1], worst[1])

@@ -20,9 +20,11 @@ Dimension = int | NDArray[np.int64]
 def checked_dimension(value: Any) -> Dimension:
     """A whole number in [1, 1000000], or an array of them."""
     if isinstance(value, (np.ndarray, list, tuple)):
-        raw = np.asarray(value)
+        raw = check.whole_array("dimension", value)
         if raw.dtype.kind not in "iu":
             raise TypeError(f"dimension must be an integer or an array of them, got dtype {raw.dtype}")
+        if raw.ndim == 0:
+            return check.integer("dimension", raw.item(), least=1, most=_core.MAX_DIMENSION)
         for item in np.unique(raw):
             check.integer("dimension", int(item), least=1, most=_core.MAX_DIMENSION)
         return raw.astype(np.int64)

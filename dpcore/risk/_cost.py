@@ -15,7 +15,7 @@ from dpcore import _core
 from dpcore import _validation as check
 from dpcore._results import Result
 from dpcore._validation import FloatArray, Number
-from dpcore.risk._confidence import METHODS, laplace_confidence
+from dpcore.risk._confidence import METHODS, checked_dimension, laplace_confidence
 
 # Grid on which a callable cost is checked for being non-decreasing and convex, and the slack, as a share of
 # the cost's range, that rounding in the callable needs.
@@ -230,7 +230,8 @@ class CostModel:
             called: FloatArray = np.empty(epsilon.shape)
             called.flat[:] = [self._call(float(e)) for e in epsilon.flat]
             return called
-        out: FloatArray = np.asarray(self.floor + self.full * np.exp(-self.rate / np.asarray(epsilon)))
+        with np.errstate(over="ignore", under="ignore"):  # rate/epsilon beyond a double costs the floor
+            out: FloatArray = np.asarray(self.floor + self.full * np.exp(-self.rate / np.asarray(epsilon)))
         return float(out) if isinstance(epsilon, float) else out
 
     def _call(self, epsilon: float) -> float:
@@ -267,6 +268,7 @@ class CostModel:
         check.choice("method", method, METHODS)
         epsilon = check.positive("epsilon", epsilon)
         epsilon0 = check.positive("epsilon0", epsilon0)
+        checked_dimension(dimension)
         if confidence is None:
             confidence = laplace_confidence(epsilon=epsilon, epsilon0=epsilon0, dimension=dimension, method=method)
         else:
@@ -468,10 +470,12 @@ class CostModel:
         if confidence is not None and epsilon0 is None:
             raise ValueError("confidence must be given together with epsilon0")
         sensitivity = check.scalar("sensitivity", check.positive("sensitivity", sensitivity))
+        check.choice("method", method, METHODS)
+        dimension = check.integer("dimension", dimension, least=1, most=_core.MAX_DIMENSION)
         lower, lower_reason = 0.0, "no lower limit"
         if allowed_error is not None:
             allowed_error = check.scalar("allowed_error", check.positive("allowed_error", allowed_error))
-            lower, lower_reason = sensitivity / allowed_error, "the allowed error"
+            lower, lower_reason = max(sensitivity / allowed_error, 5e-324), "the allowed error"
             while sensitivity / lower > allowed_error:
                 lower = math.nextafter(lower, math.inf)
         upper, upper_reason = math.inf, "no upper limit"

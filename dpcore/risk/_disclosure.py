@@ -106,7 +106,8 @@ def disclosure_probability(*, epsilon: Any, sensitivity: Any = 1.0) -> Any:
     """
     epsilon = check.real("epsilon", epsilon, "a number >= 0", 0.0, math.inf)
     sensitivity = check.positive("sensitivity", sensitivity)
-    out = np.tanh(np.asarray(epsilon) / (2 * np.asarray(sensitivity)))
+    with np.errstate(over="ignore"):  # an infinite ratio is a certain guess
+        out = np.tanh(0.5 * (np.asarray(epsilon) / np.asarray(sensitivity)))
     return float(out) if out.ndim == 0 else out
 
 
@@ -158,9 +159,10 @@ def disclosure_bound(
     if delta == 0 and sensitivity == 1:
         right = math.tanh(epsilon / 2)
         return right if values is None else min(1.0, (right + (1 - right) / possible) * (1 + 2.0**-51))
-    terms = min(max(math.ceil(40 * sensitivity / epsilon), 1), _MOST_TERMS)
+    terms = math.ceil(max(min(40 * sensitivity / epsilon, _MOST_TERMS), 1))
     apart = np.arange(1, terms + 1)
-    away = np.ceil(apart / sensitivity)
+    with np.errstate(over="ignore"):  # infinitely many persons away is never reached
+        away = np.ceil(apart / sensitivity)
     reached = 1 + 2 * np.cumsum(np.exp(-away * epsilon))
     # Values beyond an end of the range: the end stands in for the j-th of them with the weight
     # e^(-floor(j/sensitivity) epsilon), because ceil((i + j)/s) - ceil(i/s) >= floor(j/s).
@@ -239,7 +241,7 @@ def disclosure_epsilon(
         raise ValueError(f"u must be given for method 'published' only, got method {method!r}")
     if method == "quantile" and not confidence > 0.5:
         raise ValueError(f"confidence must be above 0.5 for method 'quantile', got {confidence!r}")
-    if np.ndim(impact) == 0:
+    if check.whole_array("impact", impact).ndim == 0:
         return _one(
             check.scalar("impact", check.non_negative("impact", impact)),
             threshold,

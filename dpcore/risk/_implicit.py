@@ -203,6 +203,8 @@ def combined_epsilon0_for(
     """
     check.choice("method", method, METHODS)
     confidence = check.scalar("confidence", check.open_probability("confidence", confidence))
+    epsilon = check.scalar("epsilon", check.positive("epsilon", epsilon))
+    dimension = check.integer("dimension", dimension, least=1, most=_core.MAX_DIMENSION)
     # At epsilon0 = epsilon/eta the noise keeps epsilon for certain; what is left is the data's share.
     most = combined_confidence(
         epsilon=epsilon,

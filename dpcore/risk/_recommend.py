@@ -112,9 +112,18 @@ def recommend(
     _together(("impact", impact), ("threshold", threshold))
     _together(("cost", cost), ("budget", budget))
     _together(("known", known), ("bias", bias))
+    rely_on_partial_knowledge = check.flag("rely_on_partial_knowledge", rely_on_partial_knowledge)
+    if not isinstance(title, str):
+        raise TypeError(f"title must be a text, got {check.shown(title)}")
+    if known is not None:
+        known = check.integer("known", known, most=records - 1)
     if impact is not None:
         impact = check.scalar("impact", check.non_negative("impact", impact))
         threshold = check.scalar("threshold", check.positive("threshold", threshold))
+    if budget is not None:
+        budget = check.scalar("budget", check.non_negative("budget", budget))
+    if allowed_error is not None:
+        allowed_error = check.scalar("allowed_error", check.positive("allowed_error", allowed_error))
     if known is not None and delta is None:
         raise ValueError("delta must be given together with known and bias")
     if known is not None and sensitivity != 1:

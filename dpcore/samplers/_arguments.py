@@ -84,9 +84,9 @@ def _python_integers(given: Any, raw: Any) -> Any:
     return np.array([_saturated(int(x)) for x in objects.flat], dtype=np.int64).reshape(objects.shape)
 
 
-def _numbers(value: Any) -> Any:
+def _numbers(name: str, value: Any) -> Any:
     """An array of `value`, its integers as int64, saturated at the ends: that never moves two of them apart."""
-    raw = _python_integers(value, np.asarray(value))
+    raw = _python_integers(value, _validation.private_array(name, value))
     if raw.dtype.kind == "u" and raw.dtype.itemsize == 8:
         raw = np.minimum(raw, np.uint64(MOST_INT64))
     if raw.dtype.kind in "iub":
@@ -98,7 +98,7 @@ def private_integers(name: str, value: Any) -> int | IntArray:
     """Private integers as an int or a C-contiguous int64 array; those beyond int64 become its nearest end."""
     if type(value) is int:
         return _saturated(value)
-    array = _numbers(value)
+    array = _numbers(name, value)
     if array.dtype != np.int64:
         raise TypeError(f"{name} must be an integer or an array of integers, got dtype {array.dtype}")
     return int(array) if array.ndim == 0 else array
@@ -114,7 +114,7 @@ def private_numbers(name: str, value: Any) -> float | int | FloatArray | IntArra
         return value
     if type(value) is int:
         return _saturated(value)
-    array = _numbers(value)
+    array = _numbers(name, value)
     if array.dtype.kind not in "if" or array.dtype.itemsize > 8:
         raise TypeError(f"{name} must be a number or an array of numbers (up to float64), got dtype {array.dtype}")
     if array.dtype.kind == "f":

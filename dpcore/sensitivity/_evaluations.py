@@ -100,7 +100,7 @@ FORMAT = 1
 def write_json(path: str | os.PathLike[str], kind: str, fields: dict[str, Any]) -> None:
     """Write `fields` under a kind and a format number; infinities as strings, which JSON can hold."""
     text = json.dumps({"dpcore": kind, "format": FORMAT, **_with_words(fields)}, allow_nan=False, indent=1)
-    path = Path(path)
+    path = Path(check.path("path", path))
     # A new file beside the old one, renamed over it: an interrupt leaves the old one or the new one.
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
     try:
@@ -116,6 +116,7 @@ def write_json(path: str | os.PathLike[str], kind: str, fields: dict[str, Any]) 
 
 def read_json(path: str | os.PathLike[str], kind: str) -> dict[str, Any]:
     """Read what `write_json` wrote; ValueError if it is something else."""
+    path = check.path("path", path)
     try:
         fields = json.loads(Path(path).read_text(encoding="utf-8"))
     except ValueError as error:

@@ -184,7 +184,7 @@ class SensitivitySampler:
         point = self._point(gamma, samples, method, confidence, seconds)
         if resume is not None and not isinstance(resume, Evaluations):
             raise TypeError(f"resume must be Evaluations, got {type(resume).__name__}")
-        file = None if checkpoint is None else Path(checkpoint)
+        file = None if checkpoint is None else Path(check.path("checkpoint", checkpoint))
         if file is not None and not file.parent.is_dir():
             raise FileNotFoundError(f"checkpoint must be in an existing folder, got {file}")
         if file is not None and file.exists():

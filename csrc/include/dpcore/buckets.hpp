@@ -53,7 +53,7 @@ struct Buckets {
     }
 
     // Losses of `law` between low and high (both may be infinite where the law is bounded).
-    static Buckets of(const LossLaw& law, double step, double low, double high);
+    static Buckets of(const LossLaw& law, double step, double low, double high, StopCheck stop = {});
     // Independent losses added; same step. Direct convolution: every product is positive, so small masses stay
     // relatively exact.
     Buckets convolve(const Buckets& other, StopCheck stop = {}) const;

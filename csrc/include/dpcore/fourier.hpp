@@ -15,12 +15,14 @@
 #include <cstddef>
 #include <vector>
 
+#include "dpcore/interrupt.hpp"
+
 namespace dpcore {
 
 // In place; forward: sum x_n exp(-2 pi i jn/N); inverse: with + and divided by N. Both vectors have the same
 // power-of-two length.
-void fourier_forward(std::vector<double>& re, std::vector<double>& im);
-void fourier_inverse(std::vector<double>& re, std::vector<double>& im);
+void fourier_forward(std::vector<double>& re, std::vector<double>& im, StopCheck stop = {});
+void fourier_inverse(std::vector<double>& re, std::vector<double>& im, StopCheck stop = {});
 
 double transform_error(std::size_t length);
 

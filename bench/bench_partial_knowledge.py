@@ -2,9 +2,8 @@
 
 Run: python bench/bench_partial_knowledge.py
 
-The thesis puts the binomial law on a grid, convolves it with the noise (scipy.signal.fftconvolve) and sums
-the privacy
-losses above epsilon in buckets. That is done here in the same run, on the same cases, with its error
+The thesis puts the binomial law on a grid, convolves it with the noise (scipy.signal.fftconvolve) and sums the
+privacy losses above epsilon in buckets. That is done here in the same run, on the same cases, with its error
 beside it.
 """
 

@@ -96,9 +96,8 @@ def test_brute_force_integration(epsilon, m, p, beta):
 
 
 def test_threshold_may_lie_far_outside_the_support():
-    # With noise 300 over 1000 records the optimal threshold is 900 above the mean, 400 above the largest
-    # count. A
-    # search inside the support ends at its edge, and the sum there is negative: no divergence can be.
+    # With noise 300 over 1000 records the optimal threshold is 900 above the mean, 400 above the largest count.
+    # A search inside the support ends at its edge, and the sum there is negative: no divergence can be.
     got = pk.count_delta(epsilon=0.01, records=1001, known=0, bias=0.5, noise_scale=300.0)
     plain = gaussian.delta(epsilon=0.01, sigma=300.0)
     more = gaussian.delta(epsilon=0.01, sigma=math.hypot(300.0, math.sqrt(250.0)))

@@ -81,6 +81,9 @@ def test_lines_14_to_16_count_one_class_too_few():
     trace = published.algorithm_2(30, records=100, known=40, epsilon=2.0, delta=0.2, laplace=0.0).trace
     _, pmf = published.occurrence_probabilities(records=100, known=40, count=30)
     assert trace["out"] == len(pmf) - 1
+    # The lists as lines 20 to 24 leave them: the worst class first, each with its number of hits and probability.
+    assert np.all(np.diff(trace["losses"][1:]) <= 0)
+    np.testing.assert_array_equal(trace["prb"], pmf[trace["idx"]])
 
 
 def test_theorem_4_17_and_corollary_4_18_fail_across_the_two_sides():

@@ -469,9 +469,8 @@ def test_halved_budgets_do_not_compose():
     """Line 31 spends epsilon/2 on top of the estimate's epsilon/2, as if the unknown records were drawn
     afresh.
 
-    The joint delta at epsilon is not bounded by the delta of the count at epsilon/2: an estimate that is
-    as good as the
-    count itself shows it.
+    The joint delta at epsilon is not bounded by the delta of the count at epsilon/2: an estimate that is as
+    good as the count itself shows it.
     """
     one = dict(records=101, known=0, bias=0.5)
     noise = 6.0

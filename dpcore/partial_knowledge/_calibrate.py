@@ -127,12 +127,11 @@ def calibrate(
         As for `count_delta`.
     worst_case_epsilon : float, >= epsilon
         The noise is also enough for plain (worst_case_epsilon, delta)-differential privacy, whatever the
-        attacker
-        knows. Infinity, the default, asks for no such floor: if the assumptions fail, nothing is guaranteed.
+        attacker knows. Infinity, the default, asks for no such floor: if the assumptions fail, nothing is
+        guaranteed.
     releases : int, >= 1
-        How often the count is released, each time with fresh noise of the scale returned. The unknown
-        records are
-        the same each time, so this is not `releases` times a smaller epsilon.
+        How often the count is released, each time with fresh noise of the scale returned. The unknown records
+        are the same each time, so this is not `releases` times a smaller epsilon.
     earlier_noise_scales : sequence of float
         Noise scales of the releases of this count that were made before.
 

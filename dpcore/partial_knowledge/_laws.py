@@ -13,9 +13,8 @@ from dpcore.partial_knowledge._bias import Bias, FloatArray, Mixture, Range, Str
 
 DIRECTIONS = {"add": 0, "remove": 1, "both": 2}
 
-# Relative error of the values of distributions.stratified_pmf and poisson_binomial_pmf above 1e-290, with
-# room to
-# spare; what lies below is no more than 1e-285 of mass.
+# Relative error of the values of distributions.stratified_pmf and poisson_binomial_pmf above 1e-290, with room
+# to spare; what lies below is no more than 1e-285 of mass.
 _PMF_ERROR = 4e-16
 _PMF_LEFT_OUT = 1e-285
 
@@ -128,9 +127,8 @@ class Mixed(_Solved):
                 if positive > 1e-280:
                     return min(0.0, math.log(positive) + epsilon), 1e-15 + 8e-15 * magnitude / positive
             signs = np.sign(gap[gap != 0.0])
-            # One change of sign of the weights is one change of sign of the densities (the normal kernel
-            # is totally
-            # positive), so the best event is a half line as for log-concave laws.
+            # One change of sign of the weights is one change of sign of the densities (the normal kernel is
+            # totally positive), so the best event is a half line as for log-concave laws.
             if np.count_nonzero(np.diff(signs)) == 1:
                 return _core.count_delta_window(
                     epsilon, np.ascontiguousarray(self._pmf), 4e-15, _PMF_LEFT_OUT, noise_scale, direction

@@ -163,9 +163,8 @@ class PartialKnowledgeCount:
         ------
         TypeError
             If `count` is not an integer. A vector of counts is refused: disjoint groups of records are
-            independent and may each have a mechanism of their own, but cells of one table share their
-            records, and
-            a record that moves from one cell to another changes two counts at once, for which nothing is
+            independent and may each have a mechanism of their own, but cells of one table share their records,
+            and a record that moves from one cell to another changes two counts at once, for which nothing is
             proved.
         RuntimeError
             If the releases that the guarantee covers have all been made.

@@ -1,8 +1,7 @@
 """Algorithm 2 of the thesis, made private: the bias is estimated from the data, and that costs privacy too.
 
-Notation: n records, m = records - known - 1 unknown ones, p their bias; y the first release, of scale s1;
-beta the
-scale of the second; e the scale of one release that is worth both, 1/e^2 = 1/s1^2 + 1/beta^2.
+Notation: n records, m = records - known - 1 unknown ones, p their bias; y the first release, of scale s1; beta
+the scale of the second; e the scale of one release that is worth both, 1/e^2 = 1/s1^2 + 1/beta^2.
 """
 
 from __future__ import annotations
@@ -404,8 +403,7 @@ def calibrate_unknown_bias(
 ) -> EstimatedCalibration:
     """Noise for a count whose bias has to be estimated from the count itself (Algorithm 2, made private).
 
-    The estimate is itself a release of the count: ``estimate`` in the result. It and one release with the
-    noise
+    The estimate is itself a release of the count: ``estimate`` in the result. It and one release with the noise
     returned satisfy (epsilon, delta) together.
 
     Parameters
@@ -419,8 +417,7 @@ def calibrate_unknown_bias(
     delta : float, in (0, 1)
         Of everything together.
     attacker : {"passive", "active"}
-        Whether the known records are drawn like the others or may have been chosen by the attacker. It
-        matters
+        Whether the known records are drawn like the others or may have been chosen by the attacker. It matters
         only for the estimate of the bias: chosen records make it less certain.
     estimate_share : float, in (0, 1), optional
         Share of the precision (1/variance) of plain noise that the estimate takes, 0.5 by default.
@@ -438,13 +435,11 @@ def calibrate_unknown_bias(
 
     Notes
     -----
-    For fixed bias p and first output y, what the second output adds falls with its noise; where p is in
-    the range
-    found from y the noise is at least what p needs, so these y contribute at most the delta of both
-    releases with
-    that noise; all others together at most the probability that the range misses p. With normal noise both
-    releases are worth one, so their joint delta is `count_delta` and needs no composition theorem. Proof in the
-    documentation.
+    For fixed bias p and first output y, what the second output adds falls with its noise; where p is in the
+    range found from y the noise is at least what p needs, so these y contribute at most the delta of both
+    releases with that noise; all others together at most the probability that the range misses p. With normal
+    noise both releases are worth one, so their joint delta is `count_delta` and needs no composition theorem.
+    Proof in the documentation.
 
     Examples
     --------

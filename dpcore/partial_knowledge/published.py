@@ -1,10 +1,9 @@
 """The algorithms of the thesis as printed, with every intermediate value. For study, **not for release**.
 
-Algorithm 2 is not private: its lines 13, 14 and 23 use the exact count, line 31 subtracts the noise it
-added, and its
-two halves are composed as if they had fresh randomness. Algorithm 1 never ends where no noise is needed;
-an exit is
-added. `dpcore.partial_knowledge.calibrate` and `calibrate_unknown_bias` do what they are meant to do.
+Algorithm 2 is not private: its lines 13, 14 and 23 use the exact count, line 31 subtracts the noise it added,
+and its two halves are composed as if they had fresh randomness. Algorithm 1 never ends where no noise is
+needed; an exit is added. `dpcore.partial_knowledge.calibrate` and `calibrate_unknown_bias` do what they are
+meant to do.
 
 Everything is in counts; the thesis mixes counts and means (its lines 11 and 32 divide by n).
 """
@@ -106,16 +105,14 @@ def algorithm_1(
     update : callable
         What line 33 does with `steps`.
     smallest : float, > 0
-        The first loop (lines 5 to 9) halves for ever when no noise is needed; below this value it gives up
-        and 0 is
-        returned. The thesis has no such exit.
+        The first loop (lines 5 to 9) halves for ever when no noise is needed; below this value it gives up and
+        0 is returned. The thesis has no such exit.
 
     Notes
     -----
-    The condition is evaluated with `count_delta`; the thesis convolves on a grid. Lines 21 and 26 move an
-    end past the
-    middle without a check, so the interval may lose the root; `last_hi` and `last_lo` are what is still
-    valid.
+    The condition is evaluated with `count_delta`; the thesis convolves on a grid. Lines 21 and 26 move an end
+    past the middle without a check, so the interval may lose the root; `last_hi` and `last_lo` are what is
+    still valid.
 
     Examples
     --------
@@ -178,9 +175,8 @@ def algorithm_1(
 def chernoff_tau(*, records: int, bias: float, kappa2: float) -> tuple[float, float]:
     """Lines 7 and 8 for one bias: tau_1 and tau_2, twice the Chernoff-Hoeffding half-widths, to the last bit.
 
-    Where the bias is so near to an edge that no half-width reaches the probability, the tail is empty and
-    tau is twice
-    the distance to the edge.
+    Where the bias is so near to an edge that no half-width reaches the probability, the tail is empty and tau
+    is twice the distance to the edge.
 
     Examples
     --------
@@ -234,8 +230,7 @@ def background_losses(*, known: int, bias: float, first: int = 0, last: int | No
 
     ``abs(ln(known - hits + 1) + ln(bias) - ln(hits) - ln(1 - bias))``. The thesis prints n for n' = known in
     (5.17) and divides by zero at 0 hits, where the loss is infinite. A bias outside (0, 1), which the noisy one
-    may be, also
-    gives infinite losses.
+    may be, also gives infinite losses.
 
     Examples
     --------
@@ -275,9 +270,8 @@ def occurrence_probabilities(*, records: int, known: int, count: int) -> tuple[i
 def quasi_worst_case(losses: FloatArray, occurrence: FloatArray, *, kappa1: float) -> tuple[int, int, float]:
     """Lines 20 to 29: (wcr, class, mass left out).
 
-    `wcr` is the number of classes left out, which line 30 takes for a number of hits; `class` is the index
-    of the
-    worst class that remains, which is what it should be.
+    `wcr` is the number of classes left out, which line 30 takes for a number of hits; `class` is the index of
+    the worst class that remains, which is what it should be.
 
     Examples
     --------
@@ -408,7 +402,10 @@ def algorithm_2(
     first, occurrence = occurrence_probabilities(records=n, known=n1, count=c)
     losses = background_losses(known=n1, bias=bias_d, first=first, last=first + len(occurrence) - 1)
     wcr, kept, left_out = quasi_worst_case(losses, occurrence, kappa1=min(k1, float(np.sum(occurrence))))
-    trace |= {"base": base, "out": min(n1, c) - base, "wcr": wcr, "class": first + kept, "exclude": left_out}
+    order = np.argsort(-losses, kind="stable")
+    trace |= {"base": base, "out": min(n1, c) - base}
+    trace |= {"losses": losses[order], "idx": first + order, "prb": occurrence[order]}  # lines 20 to 24
+    trace |= {"wcr": wcr, "class": first + kept, "exclude": left_out}
     xi = (-(tau1 / 2 + ell), tau2 / 2 + ell)
     runs = [
         algorithm_1(epsilon=e / 2, delta=k4, records=n, known=n1, bias=min(max(bias_d + x, 0.0), 1.0), error=error)

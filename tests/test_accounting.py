@@ -431,6 +431,23 @@ def test_large_sensitivity_costs_nothing() -> None:
     assert fine.delta(5.0).upper == pytest.approx(smooth.delta(5.0).upper, rel=1e-4)
 
 
+def test_little_gaussian_noise_beside_atoms() -> None:
+    # The atoms' characteristic function comes back again and again; only the Gaussian part ends the integral.
+    e, copies, sigma, releases = 0.18964168263136907, 126, 24.5, 3
+    loss = acc.from_randomized_response(epsilon=e) * copies + acc.from_gaussian(sigma=sigma) * releases
+    p, rho = 1 / (1 + mp.e ** mp.mpf(-e)), releases / (2 * mp.mpf(sigma) ** 2)
+    deviation = mp.sqrt(2 * rho)
+    for eps in (2.5, 11.1):
+        truth = mp.mpf(0)
+        for j in range(copies + 1):
+            at = eps - (2 * j - copies) * mp.mpf(e)
+            x = (rho - at) / deviation
+            one = mp.ncdf(x) - mp.e**at * mp.ncdf(x - deviation)
+            truth += math.comb(copies, j) * p**j * (1 - p) ** (copies - j) * one
+        for engine in ("auto", "spectral"):
+            assert check_bracket(loss.delta(eps, engine=engine), truth, 25) <= SPECTRAL_WIDTH
+
+
 def test_enumeration_of_many_copies() -> None:
     # C(n, j) p^j alone overflows here.
     a, b, n, m = 0.5, 0.17320508, 3000, 5
@@ -512,6 +529,28 @@ def test_save_and_load(tmp_path: pathlib.Path, suffix: str) -> None:
     assert again.log_delta(30.0) == loss.log_delta(30.0)
     with pytest.raises(ValueError, match=r"\.json or \.npz"):
         acc.save(loss, tmp_path / "loss.pkl")
+
+
+def test_damaged_files_are_refused(tmp_path: pathlib.Path) -> None:
+    good = acc.from_pmf([0.5, 0.5], [0.25, 0.75]).to_dict()
+    texts = ["", "[]", "{bad", "[" * 100_000, "3", json.dumps({**good, "mechanisms": [3]})]
+    for content in (b"\xff\xfe\x00", *(text.encode() for text in texts)):
+        (tmp_path / "loss.json").write_bytes(content)
+        with pytest.raises(ValueError, match=r"not a saved PrivacyLoss|must"):
+            acc.load(tmp_path / "loss.json")
+    rows = [{"mechanism": "pmf", "p": "p9", "q": "q9", "copies": 1}]
+    np.savez(tmp_path / "none.npz", x=np.zeros(3))
+    np.savez(tmp_path / "array.npz", description=np.array(json.dumps({**good, "mechanisms": rows})))
+    np.savez(tmp_path / "list.npz", description=np.array("[1, 2]"))
+    np.savez(tmp_path / "row.npz", description=np.array(json.dumps({**good, "mechanisms": [3]})))
+    np.savez(tmp_path / "object.npz", description=np.array([{}], dtype=object))
+    (tmp_path / "garbage.npz").write_bytes(b"not a zip")
+    (tmp_path / "cut.npz").write_bytes((tmp_path / "list.npz").read_bytes()[:60])
+    for file in tmp_path.glob("*.npz"):
+        with pytest.raises(ValueError, match=r"not a saved PrivacyLoss|must"):
+            acc.load(file)
+    with pytest.raises(FileNotFoundError):
+        acc.load(tmp_path / "missing.json")
 
 
 def test_loading_checks_values() -> None:

@@ -459,6 +459,11 @@ bool Contour::fill() {
     const int limit = lattice_ ? static_cast<int>(std::min((count_ - 1.0) / 2.0, 64.0 * kMaxNodes)) : kMaxNodes;
     const double wanted = std::exp(target_) / h_;
     const double slip = lattice_ ? 4.0 * kRound + comp_.lattice.step_err / comp_.lattice.step : 0.0;
+    // A Gaussian part makes the envelope fall like e^{-rho t^2}, however slowly the atoms of the others do.
+    double rho = 0.0;
+    for (const Term& t : comp_.terms)
+        if (t.law->kind() == LawKind::gaussian) rho += t.copies * gaussian_rho(*t.law);
+    const bool falls = rho * (kMaxNodes * h_) * (kMaxNodes * h_) > 2.0 * kAim;
     double next_check = 0.0;
     for (int j = 0; j <= limit; ++j) {
         const double t = j * h_;
@@ -507,7 +512,7 @@ bool Contour::fill() {
             const double tail = tail_after(t);
             // Atoms leave a tail that falls like 1/t only: content with 1e-10 where e^-kAim would cost too much.
             const double enough = node.size * shape < wanted / 16.0 ? wanted * kContent : wanted;
-            if (tail <= enough || (!lattice_ && j * (tail / (wanted * kContent)) > kMaxNodes &&
+            if (tail <= enough || (!lattice_ && !falls && j * (tail / (wanted * kContent)) > kMaxNodes &&
                                    node.size * shape < wanted / 256.0)) {
                 tail_ = tail;
                 return std::isfinite(tail);

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import pathlib
+import zipfile
+from typing import Any
 
 import numpy as np
 
@@ -48,6 +50,11 @@ def save(loss: PrivacyLoss, path: str | os.PathLike[str]) -> None:
 def load(path: str | os.PathLike[str]) -> PrivacyLoss:
     """The loss that `save` wrote to `path`; contents are checked like arguments, nothing is executed.
 
+    Raises
+    ------
+    ValueError
+        If the file is damaged, is something else, or holds values that the ``from_`` functions refuse.
+
     Examples
     --------
     >>> import pathlib, tempfile
@@ -59,18 +66,23 @@ def load(path: str | os.PathLike[str]) -> PrivacyLoss:
     PrivacyLoss(laplace(epsilon=0.5) * 3)
     """
     file, suffix = _file(path)
-    if suffix == ".json":
-        try:
-            return PrivacyLoss.from_dict(json.loads(file.read_text(encoding="utf-8")))
-        except json.JSONDecodeError as error:
-            raise ValueError(f"{file} is not JSON: {error}") from None
+    # Damaged files of every kind end here as one clear error; a missing file stays a FileNotFoundError.
+    try:
+        data = json.loads(file.read_text(encoding="utf-8")) if suffix == ".json" else _read_npz(file)
+    except (ValueError, KeyError, TypeError, EOFError, RecursionError, zipfile.BadZipFile) as error:
+        raise ValueError(f"{file} is not a saved PrivacyLoss: {error}") from None
+    return PrivacyLoss.from_dict(data)
+
+
+def _read_npz(file: pathlib.Path) -> Any:
     with np.load(file, allow_pickle=False) as archive:
         data = json.loads(str(archive["description"]))
-        for row in data.get("mechanisms", []):
+        rows = data.get("mechanisms") if isinstance(data, dict) else None
+        for row in rows if isinstance(rows, list) else ():
             for key in ("p", "q"):
-                if isinstance(row.get(key), str):
+                if isinstance(row, dict) and isinstance(row.get(key), str):
                     row[key] = archive[row[key]].tolist()
-    return PrivacyLoss.from_dict(data)
+    return data
 
 
 def _file(path: str | os.PathLike[str]) -> tuple[pathlib.Path, str]:

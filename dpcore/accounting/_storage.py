@@ -75,7 +75,8 @@ def load(path: str | os.PathLike[str]) -> PrivacyLoss:
 
 
 def _read_npz(file: pathlib.Path) -> Any:
-    with np.load(file, allow_pickle=False) as archive:
+    # Opened here: np.load leaves the file of a damaged archive open.
+    with file.open("rb") as stream, np.load(stream, allow_pickle=False) as archive:
         data = json.loads(str(archive["description"]))
         rows = data.get("mechanisms") if isinstance(data, dict) else None
         for row in rows if isinstance(rows, list) else ():

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
@@ -26,6 +27,38 @@ double best(int samples, int repeats, F call) {
         least = std::min(least, elapsed.count() / repeats);
     }
     return least;
+}
+
+// Correlation between the magnitude of a draw and the time it took, over a million draws one by one. Times are cut
+// at their 99th percentile: interruptions by the system have nothing to do with the draw.
+template <class Sampler>
+double time_and_magnitude(const Sampler& sampler) {
+    constexpr std::size_t kDraws = 1'000'000;
+    std::vector<double> magnitude(kDraws), spent(kDraws);
+    for (std::size_t i = 0; i < kDraws; ++i) {
+        const auto start = std::chrono::steady_clock::now();
+        const std::int64_t x = sampler.add(dpcore::secure_source(), 0);
+        spent[i] = static_cast<double>((std::chrono::steady_clock::now() - start).count());
+        magnitude[i] = std::fabs(static_cast<double>(x));
+    }
+    std::vector<double> sorted = spent;
+    std::nth_element(sorted.begin(), sorted.begin() + kDraws / 100 * 99, sorted.end());
+    const double cut = sorted[kDraws / 100 * 99];
+    double mean_x = 0.0, mean_y = 0.0;
+    for (std::size_t i = 0; i < kDraws; ++i) {
+        spent[i] = std::min(spent[i], cut);
+        mean_x += magnitude[i] / kDraws;
+        mean_y += spent[i] / kDraws;
+    }
+    double xx = 0.0, xy = 0.0, yy = 0.0;
+    for (std::size_t i = 0; i < kDraws; ++i) {
+        const double x = magnitude[i] - mean_x;
+        const double y = spent[i] - mean_y;
+        xx += x * x;
+        xy += x * y;
+        yy += y * y;
+    }
+    return xy / std::sqrt(xx * yy);
 }
 
 }  // namespace
@@ -61,5 +94,11 @@ int main() {
                                                    sink += bulk[7];
                                                }) / static_cast<double>(bulk.size()));
     dpcore_sampler_free(sampler);
+    for (const double scale : {1.0, 10.0, 1000.0, 1e6, 1e9}) {
+        std::printf("correlation_discrete_laplace_%g %.3e\n", scale,
+                    time_and_magnitude(dpcore::DiscreteLaplace(scale)));
+        std::printf("correlation_discrete_gaussian_%g %.3e\n", scale,
+                    time_and_magnitude(dpcore::DiscreteGaussian(scale)));
+    }
     return sink == 42 ? 2 : 0;
 }

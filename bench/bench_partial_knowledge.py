@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from _common import human, require_release, timed, version
+from _common import compare, growth, human, require_release, steps, timed, version
 from scipy import signal, stats
 
 from dpcore import gaussian
@@ -75,7 +75,7 @@ def main() -> None:
     print("one count_delta (both directions), without noise, and one calibrate to delta = 1e-9, at bias 0.3")
     heads = ("unknown", "noise", "count_delta", "median", "noise 0", "calibrate", "median")
     print(" ".join(f"{head:>11}" for head in heads))
-    for power in range(3, 13):
+    for power in steps(range(3, 13), 4):
         unknown = 10**power
         spread = math.sqrt(0.21 * unknown)
         # Noise and records together are about a normal law of 1.25 spreads; this is its epsilon at delta = 1e-9.
@@ -89,6 +89,8 @@ def main() -> None:
         all_ = timed(lambda case=case: pk.calibrate(**case, delta=1e-9), samples=5)
         times = (one.best, one.median, zero.best, all_.best, all_.median)
         print(f"{unknown:>11.0e} {noise:>11.4g} " + " ".join(f"{human(t):>11}" for t in times))
+        growth("count delta", unknown, one, unit="unknown records")
+        growth("calibrate", unknown, all_, unit="unknown records")
 
     print("\nagainst the thesis's method (binomial on a grid, fftconvolve, 100,000 buckets)")
     for epsilon, unknown, bias, noise in (
@@ -102,10 +104,13 @@ def main() -> None:
         theirs = thesis(epsilon, unknown, bias, noise)
         a = timed(lambda case=case: pk.count_delta(**case))
         b = timed(lambda e=epsilon, m=unknown, p=bias, s=noise: thesis(e, m, p, s), samples=2, least=0.001)
-        print(
-            f"unknown {unknown:.0e} epsilon {epsilon:g}: delta {ours:.6e}; thesis {theirs:.6e} "
-            f"(off by {theirs / ours - 1:+.1e}); {human(a.best)} against {human(b.best)}: "
-            f"{b.best / a.best:,.0f} times (median {b.median / a.median:,.0f})"
+        compare(
+            f"count_delta, {unknown:.0e} unknown, epsilon {epsilon:g}",
+            a,
+            b,
+            f"thesis ({version('scipy')})",
+            least=1000 if unknown == 10**6 else None,
+            note=f"delta {ours:.6e}; thesis {theirs:.6e}, off by {theirs / ours - 1:+.1e}",
         )
 
     print("\nranges, joint releases, unknown bias")

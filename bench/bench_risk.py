@@ -10,7 +10,7 @@ import warnings
 
 import mpmath as mp
 import numpy as np
-from _common import compare, human, require_release, timed, version
+from _common import Timing, compare, growth, human, require_release, steps, timed, version
 from scipy import special
 
 from dpcore import risk
@@ -59,21 +59,19 @@ def main() -> None:
     for x in few:
         bessel_cdf(float(x), k) / base
     each = (time.perf_counter() - start) / len(few)
-    for size in (10**2, 10**3, 10**4, 10**5, 10**6):
+    for size in steps((10**2, 10**3, 10**4, 10**5, 10**6), 4):
         x = rng.uniform(0.001, 1, size)
         ours = timed(lambda x=x: risk.laplace_confidence(epsilon=x, epsilon0=1.0, dimension=k, method="published"))
         theirs = timed(lambda x=x: scipy_mixture(x, 1.0, k), samples=3)
         error = np.max(np.abs(scipy_mixture(x[:1000], 1.0, k) / risk.laplace_confidence(
             epsilon=x[:1000], epsilon0=1.0, dimension=k, method="published") - 1))  # fmt: skip
-        compare(
-            f"{size:.0e} confidences (peer differs by {error:.0e})", ours, theirs, f"{version('scipy')} mixture"
-        )
-        print(
-            f"{'':<44} mpmath/Bessel at its measured rate: {human(each * size)}, "
-            f"{each * size / ours.best:.3g}x  (goal 20x at 1e+06)"
-        )
+        name = f"{size:.0e} confidences"
+        compare(name, ours, theirs, f"{version('scipy')} mixture", note=f"peer differs by {error:.0e}")
+        bessel = Timing(each * size, each * size)
+        compare(name, ours, bessel, "mpmath/Bessel at its rate", least=20 if size == 10**6 else None)
+        growth("published confidences", size, ours, theirs, unit="confidences")
     print("where the Bessel route ends in double precision (P(T <= 20))")
-    for dimension in (5, 50, 150, 200, 1000, 100_000):
+    for dimension in steps((5, 50, 150, 200, 1000, 100_000), 2):
         ours = risk.laplace_confidence(epsilon=20.0, epsilon0=1e9, dimension=dimension, method="published")
         seconds = timed(
             lambda d=dimension: risk.laplace_confidence(

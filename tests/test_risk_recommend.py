@@ -202,6 +202,20 @@ def test_unavoidable_cost_above_the_budget():
     assert "no value, however small" in report.to_html()
 
 
+def test_an_error_that_limits_nothing_is_no_part_of_a_conflict():
+    model = risk.CostModel(full=100.0, floor=50.0)
+    report = risk.recommend(records=10, cost=model, budget=40.0, allowed_error=1e12, delta=1e-6)
+    assert (report.conflict.first, report.conflict.second) == ("Release of anything at all", "Budget")
+
+
+def test_a_budget_at_the_unavoidable_cost_is_not_advised():
+    model = risk.CostModel(full=346.0, floor=10.0, rate=4.0)
+    ask = {"records": 1000, "cost": model, "allowed_error": 3000.0}
+    remedy = risk.recommend(**ask, budget=0.5).conflict.remedies[-1]
+    assert numbers(remedy)[1] == 10.01
+    assert risk.recommend(**ask, budget=10.01).feasible
+
+
 def test_a_threshold_below_what_guessing_blindly_risks():
     # Of 11 possible counts one guess in eleven is right without any release: 9 of 100.
     report = risk.recommend(records=10, impact=100.0, threshold=9.0)

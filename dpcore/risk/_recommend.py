@@ -374,6 +374,8 @@ def _conflict(
     facts: dict[str, Any],
     right: Callable[[float], float],
 ) -> Conflict:
+    if low is not None and low.value == 0:  # the error is kept at every level: it is not what conflicts
+        low = None
     wanted = low.value if low else _LITTLE
     raised = []
     for limit in uppers:
@@ -381,7 +383,9 @@ def _conflict(
             continue
         if limit.name == "Budget":
             assert model is not None
-            needed = _rounded_up(float(model.cost(wanted)), 2) + (0.0 if low else 0.01)
+            needed = _rounded_up(float(model.cost(wanted)), 2)
+            if model.epsilon_within(needed) < wanted:  # the cost of a small level rounds to the unavoidable one
+                needed += 0.01
             raised.append(f"the budget from {facts['budget']:,.2f} to {needed:,.2f}")
         else:
             risk = facts["impact"] * right(wanted)

@@ -2,6 +2,8 @@
 
 #include <limits>
 
+#include "hypotenuse.hpp"
+
 namespace dpcore {
 
 Certified certified_expm1(Complex z, double err) {
@@ -25,7 +27,7 @@ Certified certified_log1p(const Certified& w) {
     const double x = w.value.re;
     const double y = w.value.im;
     const double one = 1.0 + x;
-    const double size = std::hypot(one, y);
+    const double size = detail::hypotenuse(one, y);
     if (!(size > 2.0 * w.err) || size < 0x1p-500)
         return {{std::log(size + w.err + 0x1p-500) * (1.0 - kLibm) + 1e-10, 0.0},
                 std::numeric_limits<double>::infinity()};

@@ -8,6 +8,7 @@
 #include "double_double_tables.hpp"
 #include "dpcore/binomial.hpp"
 #include "dpcore/double_double_functions.hpp"
+#include "hypotenuse.hpp"
 
 namespace dpcore::detail {
 
@@ -97,8 +98,8 @@ void finish(const Problem& problem, SignedPoints& points) {
     points.log_unit += problem.log_factor;
     const double log_total = problem.epsilon + std::log(-std::expm1(-problem.epsilon));  // ln(e^eps - 1)
     points.total = -std::exp(log_total - points.log_unit);
-    points.spread =
-        std::hypot(std::sqrt(problem.trials * problem.p.hi * problem.q.hi), problem.kappa.hi - problem.mean());
+    points.spread = detail::hypotenuse(std::sqrt(problem.trials * problem.p.hi * problem.q.hi),
+                                       problem.kappa.hi - problem.mean());
 }
 
 }  // namespace

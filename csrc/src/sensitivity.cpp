@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "dpcore/double_double.hpp"
+#include "hypotenuse.hpp"
 
 namespace dpcore {
 
@@ -165,14 +166,14 @@ private:
     static double radius(double a, double b) {
         const double square = a * a + b * b;
         // Where the square neither overflows nor loses digits to underflow.
-        return square > 1e-280 && square < 1e300 ? std::sqrt(square) : std::hypot(a, b);
+        return square > 1e-280 && square < 1e300 ? std::sqrt(square) : detail::hypotenuse(a, b);
     }
 
     // Whether column i lies, to working precision, in the span of those before it: its part that is orthogonal to
     // them is no larger than the rounding error of the rotations, relative to the column's length.
     bool singular(std::size_t i) const {
         double length = 0.0;
-        for (std::size_t k = 0; k <= i; ++k) length = std::hypot(length, triangle_[k * stride_ + i]);
+        for (std::size_t k = 0; k <= i; ++k) length = detail::hypotenuse(length, triangle_[k * stride_ + i]);
         const double rounding = std::numeric_limits<double>::epsilon() * static_cast<double>(rows_ + unknowns_);
         return !(std::fabs(triangle_[i * stride_ + i]) > rounding * length);
     }

@@ -99,7 +99,8 @@ inline std::size_t side_hint(double depth, double variance, double ratio, double
     double points = depth / 3.0 + std::sqrt(depth * depth / 9.0 + 2.0 * depth * variance);
     if (ratio < 1.0) points = std::min(points, depth / -std::log(ratio));
     points = std::min(points, room);
-    if (!(points <= kMostPoints)) throw std::length_error("the window would have more than 5e8 points");
+    if (!(points <= kMostPoints))
+        throw std::length_error("the window would have more than 5e8 points: ask for less of it");
     return static_cast<std::size_t>(points) + 300;
 }
 
@@ -112,8 +113,10 @@ PmfWindow window(const TwoSidedLaw<F>& law, std::int64_t peak, const Scaled& pea
     // Walk to a thousandth of the tail asked, then come back: the window is then as short as its bound allows.
     const double walk_tail = rule.tail * 0x1p-10;
     const double top = to_double(peak_value, rule.exponent);
-    const double floor = std::max({walk_tail, rule.least, std::numeric_limits<double>::min()});
-    const double depth = std::max(std::log(top) - std::log(floor), 0.0);
+    // In a falling tail the mass beyond a point is below its value times the standard deviation, or so.
+    const double floor = std::max(walk_tail / (1.0 + std::sqrt(rule.variance)), rule.least);
+    // A value on the subnormal grid may be its exact value doubled by rounding: ln 2 more.
+    const double depth = std::max(std::log(top) - std::log(floor), 0.0) + 0.7;
 
     // One vector for both sides: the lower one is written outward, turned round in place, and continued.
     const auto center = static_cast<double>(peak);

@@ -262,6 +262,8 @@ def _pointwise(kernel: object, k: ArrayLike, population: ArrayLike, marked: Arra
         return kernel(at, n, c, d)  # type: ignore[operator, no-any-return]
     arrays = broadcast(k=at, population=n, marked=c, drawn=d)
     for name, sizes in (("marked", arrays[2]), ("drawn", arrays[3])):
-        if np.any(sizes > arrays[1]):
-            raise ValueError(f"{name} must be at most population everywhere, got a larger one")
+        larger = sizes > arrays[1]
+        if np.any(larger):
+            size, total = (np.broadcast_to(x, larger.shape)[larger][0] for x in (sizes, arrays[1]))
+            raise ValueError(f"{name} must be at most population = {total:.0f}, got {size:.0f}")
     return kernel(*arrays)  # type: ignore[operator, no-any-return]

@@ -157,7 +157,7 @@ def count(name: str, value: Any, *, least: int = 0) -> Number:
     """A whole number from `least` to 2**53, or an array of them, in floating point for the core."""
     if type(value) is int and least <= value <= MAX_EXACT_INTEGER:
         return float(value)
-    return real(name, value, f"an integer >= {least}", least, MAX_EXACT_INTEGER, whole=True)
+    return real(name, value, f"an integer in [{least}, 2**53]", least, MAX_EXACT_INTEGER, whole=True)
 
 
 def scalar(name: str, value: Number) -> float:

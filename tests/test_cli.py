@@ -1,6 +1,7 @@
 """The command line, in process for speed and as a real program where the process matters."""
 
 import json
+import re
 import subprocess
 import sys
 
@@ -30,6 +31,18 @@ def test_calibrate_gaussian_prints_what_the_library_says(capsys):
     assert all(len(line) <= 80 for line in out.splitlines())
 
 
+@pytest.mark.parametrize(("epsilon", "delta"), [("0.01", "1e-9"), ("1", "1e-6"), ("20", "1e-8"), ("0.5", "1e-12")])
+def test_the_noise_on_the_screen_is_enough(capsys, epsilon, delta):
+    # To six digits upward: 458.508 would be too little where 458.5085 is needed.
+    need = gaussian.sigma(epsilon=float(epsilon), delta=float(delta))
+    _, out, _ = run(capsys, "calibrate", "gaussian", "--epsilon", epsilon, "--delta", delta)
+    shown = [float(x) for x in re.findall(r"(?:sigma|standard deviation) +([0-9.e+-]+)", " ".join(out.split()))]
+    assert len(shown) == 2
+    assert all(need <= x <= need * (1 + 1e-5) for x in shown)
+    _, out, _ = run(capsys, "calibrate", "gaussian", "--epsilon", epsilon, "--delta", delta, "--quiet")
+    assert float(out) == need
+
+
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -44,6 +57,7 @@ def test_calibrate_gaussian_prints_what_the_library_says(capsys):
         ("--epsilon", "1", "--delta", "1e-6", "--method", "best"),
         ("--epsilon", "2", "--delta", "1e-6", "--method", "classical"),
         ("--eps", "1", "--delta", "1e-6"),
+        ("--epsilon", "1e-300", "--delta", "1e-300", "--sensitivity", "1e300"),
     ],
 )
 def test_bad_input_is_one_line_and_exit_code_2(capsys, arguments):

@@ -172,6 +172,8 @@ def test_poisson_binomial_refuses(probabilities, error, match):
         ([], ValueError, "at least one"),
         ([(1, 0.5), (2,)], TypeError, "pairs"),
         ([3], TypeError, "pairs"),
+        (5, TypeError, "strata must be a sequence"),
+        ("12", TypeError, "strata must be a sequence"),
         ([(-1, 0.5)], ValueError, r"strata\[0\] size must be an integer"),
         ([(1, 0.5), (1.5, 0.5)], TypeError, r"strata\[1\] size"),
         ([(1, 2.0)], ValueError, r"strata\[0\] probability"),

@@ -5,6 +5,7 @@
 #include <limits>
 #include <numeric>
 #include <stdexcept>
+#include <string>
 #include <vector>
 
 #include "dpcore/double_double.hpp"
@@ -73,7 +74,8 @@ ExcludedMass exclude_mass(const double* losses, const double* masses, std::size_
         for (std::size_t i = 0; i < count; ++i)
             if (!left.take(masses[order[i]])) return {order[i], i, left.taken()};
     }
-    throw std::invalid_argument("budget must be at most the mass of all classes together");
+    throw std::invalid_argument("budget must be at most the mass of all classes together, got " +
+                                std::to_string(budget));
 }
 
 }  // namespace dpcore

@@ -25,6 +25,7 @@ from dpcore.cli._output import (
     print_json,
     print_table,
     print_text,
+    rounded_up,
     whole,
 )
 
@@ -130,13 +131,14 @@ def run_gaussian(arguments: argparse.Namespace) -> int:
         "method": arguments.method,
     }
     sigma = gaussian.sigma(**asked)
+    shown = rounded_up(sigma)
     releases = "one release" if arguments.compositions == 1 else f"{arguments.compositions} releases together"
     statement = (
-        f"Gaussian noise of standard deviation {sigma:.6g} added to a value of L2 sensitivity "
+        f"Gaussian noise of standard deviation {shown:.6g} added to a value of L2 sensitivity "
         f"{arguments.sensitivity:g} makes {releases} ({arguments.epsilon:g}, {arguments.delta:g})-differentially "
         "private; the exact delta of this sigma is not above the one asked."
     )
-    emit(arguments, {"sigma": sigma, **asked}, statement)
+    emit(arguments, {"sigma": sigma if arguments.json or arguments.quiet else shown, **asked}, statement)
     return 0
 
 
@@ -159,8 +161,8 @@ def run_count(arguments: argparse.Namespace) -> int:
         emit(arguments, facts, found.statement)
         return 0
     shown = {
-        "noise_needed": found.noise_scale,
-        "plain_DP_needs": found.gaussian_sigma,
+        "noise_needed": rounded_up(found.noise_scale),
+        "plain_DP_needs": rounded_up(found.gaussian_sigma),
         "saving": f"{100 * found.saving:.1f} %",
         "decided_by": found.limited_by,
     }

@@ -33,7 +33,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from dpcore import _paths
-from dpcore._results import Result
+from dpcore._results import Result, downward, upward
 
 if TYPE_CHECKING:
     from dpcore.accounting import PrivacyLoss
@@ -104,7 +104,10 @@ class Charge(Result):
     def statement(self) -> str:
         """The charge in words."""
         what = f" for {self.label}" if self.label else ""
-        return f"Charge {self.number} of epsilon {self.epsilon:g} and delta {self.delta:g}{what}, {self.time}."
+        return (
+            f"Charge {self.number} of epsilon {upward(self.epsilon)} and delta "
+            f"{upward(self.delta)}{what}, {self.time}."
+        )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -134,8 +137,9 @@ class Spending(Result):
         """The spending in words."""
         return (
             f"{self.charges} release{'' if self.charges == 1 else 's'} so far, together "
-            f"({self.epsilon:.6g}, {self.delta:.6g})-differentially private; epsilon {self.epsilon_left:.6g} and "
-            f"delta {self.delta_left:.6g} are left."
+            f"({upward(self.epsilon)}, {upward(self.delta)})-differentially private; epsilon "
+            f"{downward(self.epsilon_left)} and "
+            f"delta {downward(self.delta_left)} are left."
         )
 
 
@@ -320,7 +324,7 @@ class Ledger:
         }
 
     def __repr__(self) -> str:
-        return f"Ledger({self._path!r}, epsilon={self.epsilon:g}, delta={self.delta:g})"
+        return f"Ledger({self._path!r}, epsilon={upward(self.epsilon)}, delta={upward(self.delta)})"
 
     # ------------------------------------------------------------------ charging
 
@@ -424,19 +428,22 @@ class Ledger:
             total = _certified_epsilon([*state.charges, charge], self.delta)
             if not total <= self.epsilon:
                 raise OverspentError(
-                    f"refused: all releases together would have epsilon {total:.6g} at delta {self.delta:g}, "
-                    f"more than the {self.epsilon:g} of {name}"
+                    f"refused: all releases together would have epsilon {upward(total)} at delta "
+                    f"{upward(self.delta)}, "
+                    f"more than the {upward(self.epsilon)} of {name}"
                 )
             return
         if state.epsilon + Fraction(charge.epsilon) > budget_epsilon:
             left = _down(budget_epsilon - state.epsilon)
             raise OverspentError(
-                f"refused: epsilon {charge.epsilon:g} is more than the {left:g} left of {self.epsilon:g} in {name}"
+                f"refused: epsilon {upward(charge.epsilon)} is more than the {downward(left)} left of "
+                f"{upward(self.epsilon)} in {name}"
             )
         if state.delta + Fraction(charge.delta) > budget_delta:
             left = _down(budget_delta - state.delta)
             raise OverspentError(
-                f"refused: delta {charge.delta:g} is more than the {left:g} left of {self.delta:g} in {name}"
+                f"refused: delta {upward(charge.delta)} is more than the {downward(left)} left of "
+                f"{upward(self.delta)} in {name}"
             )
 
     def _spending(self, state: _State) -> Spending:

@@ -13,6 +13,7 @@
 #include "dpcore/double_double_functions.hpp"
 #include "dpcore/validation.hpp"
 #include "half_line.hpp"
+#include "hypotenuse.hpp"
 
 namespace dpcore {
 
@@ -187,7 +188,7 @@ bool two_groups(double epsilon, const Group& wide, const Group& narrow, double b
         signed_a[i] = a.value[i] * ((a.first + g * static_cast<double>(i) - anchor_wide) + shift);
 
     // The law itself as well where the noise is wide: A(j) (M - j) / (M q) is that of the first group.
-    const bool wide_noise = beta > detail::kWideNoise * std::hypot(std::sqrt(at_kappa), kappa - mean);
+    const bool wide_noise = beta > detail::kWideNoise * detail::hypotenuse(std::sqrt(at_kappa), kappa - mean);
     std::vector<double> plain_a(wide_noise ? a.value.size() : 0);
     for (std::size_t i = 0; i < plain_a.size(); ++i)
         plain_a[i] = a.value[i] * std::max(0.0, more.trials - (a.first + g * static_cast<double>(i)));

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from dpcore import _validation
+from dpcore._files import replacing
 from dpcore.accounting._loss import PrivacyLoss
 
 
@@ -35,7 +36,8 @@ def save(loss: PrivacyLoss, path: str | os.PathLike[str]) -> None:
     file, suffix = _file(path)
     data = loss.to_dict()
     if suffix == ".json":
-        file.write_text(json.dumps(data, indent=1, allow_nan=False) + "\n", encoding="utf-8")
+        with replacing(file) as draft:
+            draft.write_text(json.dumps(data, indent=1, allow_nan=False) + "\n", encoding="utf-8")
         return
     arrays: dict[str, np.ndarray] = {}
     for index, row in enumerate(data["mechanisms"]):
@@ -43,7 +45,7 @@ def save(loss: PrivacyLoss, path: str | os.PathLike[str]) -> None:
             if key in row:
                 arrays[f"{key}{index}"] = np.asarray(row[key], dtype=np.float64)
                 row[key] = f"{key}{index}"
-    with file.open("wb") as stream:
+    with replacing(file) as draft, draft.open("wb") as stream:
         np.savez(stream, description=np.array(json.dumps(data, allow_nan=False)), **arrays)  # type: ignore[arg-type]
 
 

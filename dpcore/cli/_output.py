@@ -7,7 +7,6 @@ import json
 import shutil
 import textwrap
 from collections.abc import Sequence
-from decimal import ROUND_CEILING, Context, Decimal
 from typing import Any
 
 WIDTH = 79
@@ -91,11 +90,6 @@ def _text(value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     return f"{value:.6g}" if isinstance(value, float) else printable(str(value))
-
-
-def rounded_up(value: float) -> float:
-    """The smallest number of six digits that is not below `value`: noise as people may copy it from the screen."""
-    return float(Context(prec=6, rounding=ROUND_CEILING).plus(Decimal(value)))
 
 
 def plain(value: Any) -> str:

@@ -15,6 +15,7 @@ import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from dpcore._results import rounded_up
 from dpcore.cli._output import (
     Refusal,
     add_command,
@@ -25,7 +26,6 @@ from dpcore.cli._output import (
     print_json,
     print_table,
     print_text,
-    rounded_up,
     whole,
 )
 

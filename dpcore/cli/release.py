@@ -33,6 +33,7 @@ import argparse
 import os
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from dpcore._results import downward, upward
 from dpcore.cli._output import (
     Refusal,
     UsageError,
@@ -263,17 +264,18 @@ def _plan_count(
     if arguments.delta is None:
         discrete = mechanisms.DiscreteLaplace(epsilon=arguments.epsilon, sensitivity=1)
         statement = (
-            f"The release is {arguments.epsilon:g}-differentially private: {_neighbours(arguments)} one "
-            f"record changes the probability of anything seen by a factor of at most e^{arguments.epsilon:g}. "
-            f"Integer Laplace noise of scale {discrete.scale:.6g} was added."
+            f"The release is {upward(arguments.epsilon)}-differentially private: {_neighbours(arguments)} one "
+            f"record changes the probability of anything seen by a factor of at most "
+            f"e^{upward(arguments.epsilon)}. "
+            f"Integer Laplace noise of scale {upward(discrete.scale)} was added."
         )
         facts = {"noise": "discrete Laplace", "noise_scale": discrete.scale}
         loss = discrete.privacy_loss()
         return _Plan(discrete, arguments.epsilon, 0.0, discrete.scale, facts, statement, loss)
     gaussian = _gaussian_count(arguments.epsilon, arguments.delta)
     statement = (
-        f"The release is ({arguments.epsilon:g}, {arguments.delta:g})-differentially private for "
-        f"{_neighbours(arguments)} one record. Gaussian noise of deviation {gaussian.scale:.6g}, "
+        f"The release is ({upward(arguments.epsilon)}, {upward(arguments.delta)})-differentially private for "
+        f"{_neighbours(arguments)} one record. Gaussian noise of deviation {upward(gaussian.scale)}, "
         "rounded to whole numbers, was added."
     )
     facts = {"noise": "Gaussian", "noise_scale": gaussian.scale}
@@ -317,7 +319,8 @@ def _plan_partial(
         except ValueError:
             raise Refusal(
                 f"refused: this count was released {len(earlier)} time(s) before, and this leaves no room "
-                f"for another within epsilon {arguments.epsilon:g}, delta {arguments.delta:g} and worst-case "
+                f"for another within epsilon {upward(arguments.epsilon)}, delta {upward(arguments.delta)} "
+                f"and worst-case "
                 f"epsilon {worst:g}"
             ) from None
     mechanism, loss = None, None
@@ -381,11 +384,11 @@ def _release_mean(
     to_mean = width / steps / records
     if not to_mean > 0.0:
         raise ValueError(f"upper must be further from lower, got {arguments.lower!r} and {arguments.upper!r}")
-    private = f"{arguments.epsilon:g}" if delta == 0.0 else f"({arguments.epsilon:g}, {delta:g})"
+    private = f"{upward(arguments.epsilon)}" if delta == 0.0 else f"({upward(arguments.epsilon)}, {delta:g})"
     statement = (
         f"The release is {private}-differentially private if one of the {records} records, a number taken to be "
         f"public, is replaced. Values were cut off at {arguments.lower:g} and {arguments.upper:g}; {noise} noise "
-        f"of scale {mechanism.scale * to_mean:.6g} was added."
+        f"of scale {upward(mechanism.scale * to_mean)} was added."
     )
     facts = {"noise": noise, "noise_scale": mechanism.scale * to_mean, "records": records}
     plan = _Plan(
@@ -441,14 +444,16 @@ def _show(
     shown: dict[str, Any] = {
         "released": value,
         "interval": f"{low:.6g} to {high:.6g} holds the true value with probability {arguments.level:g}",
-        "noise": f"{plan.facts['noise']}, scale {plan.noise_scale:.6g}" if plan.mechanism else "none needed",
+        "noise": f"{plan.facts['noise']}, scale {upward(plan.noise_scale)}" if plan.mechanism else "none needed",
     }
     if "gaussian_sigma" in plan.facts:
         saving = plan.facts["saving"]
-        shown["plain DP"] = f"scale {plan.facts['gaussian_sigma']:.6g}; saved {100 * saving:.1f} % of the noise"
+        shown["plain DP"] = (
+            f"scale {upward(plan.facts['gaussian_sigma'])}; saved {100 * saving:.1f} % of the noise"
+        )
     if spent is not None:
-        shown["charged"] = f"epsilon {plan.epsilon:g}, delta {plan.delta:g}"
-        shown["budget left"] = f"epsilon {spent.epsilon_left:.6g}, delta {spent.delta_left:.6g}"
+        shown["charged"] = f"epsilon {upward(plan.epsilon)}, delta {upward(plan.delta)}"
+        shown["budget left"] = f"epsilon {downward(spent.epsilon_left)}, delta {downward(spent.delta_left)}"
     else:
         shown["charged"] = "nothing: no ledger" if arguments.no_ledger else "yes"
     emit(arguments, shown, plan.statement)

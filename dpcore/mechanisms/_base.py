@@ -13,7 +13,7 @@ import numpy as np
 from scipy import special
 
 from dpcore import _validation
-from dpcore._results import Result
+from dpcore._results import Result, upward
 
 if TYPE_CHECKING:
     from dpcore.accounting import PrivacyLoss
@@ -100,7 +100,7 @@ class NoiseInterval(Result):
     def statement(self) -> str:
         """The interval in words."""
         return (
-            f"With probability at least {self.level:g} the true value is within {self.half_width:.6g} "
+            f"With probability at least {self.level:g} the true value is within {upward(self.half_width)} "
             "of the released one."
         )
 
@@ -187,9 +187,11 @@ def whole(name: str, value: Any, *, least: int, most: int) -> int:
 def between_neighbours(neighbours: str | None, sensitivity: float) -> str:
     """The relation and the sensitivity in words."""
     if neighbours is None:
-        return f"between any two data sets whose true values differ by at most the sensitivity {sensitivity:.6g}"
+        return (
+            f"between any two data sets whose true values differ by at most the sensitivity {upward(sensitivity)}"
+        )
     how = "adding or removing" if neighbours == "add_remove" else "replacing"
-    return f"between data sets that differ by {how} one record, of sensitivity {sensitivity:.6g}"
+    return f"between data sets that differ by {how} one record, of sensitivity {upward(sensitivity)}"
 
 
 LEAST_POSITIVE = math.nextafter(0.0, 1.0)  # an upper bound on what underflows

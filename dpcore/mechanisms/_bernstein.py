@@ -13,7 +13,7 @@ from scipy import special
 
 from dpcore import _validation
 from dpcore._core import InsecureTestRng
-from dpcore._results import Result
+from dpcore._results import Result, upward
 from dpcore._validation import FloatArray
 from dpcore.mechanisms._base import (
     ExpectedError,
@@ -117,7 +117,8 @@ class BernsteinRelease(Result):
     def statement(self) -> str:
         """The guarantee in words."""
         return (
-            f"The whole function is {self.epsilon:.6g}-differentially private; evaluating it costs nothing more "
+            f"The whole function is {upward(self.epsilon)}-differentially private; evaluating it "
+            f"costs nothing more "
             f"(Bernstein mechanism of order {self.order} on a lattice of {self.lattice + 1} points an axis)."
         )
 
@@ -282,7 +283,7 @@ class Bernstein(Mechanism):
     def statement(self) -> str:
         """The guarantee in words."""
         return (
-            f"Each function released is {self.epsilon:.6g}-differentially private "
+            f"Each function released is {upward(self.epsilon)}-differentially private "
             f"{between_neighbours(self.neighbours, self.sensitivity)} anywhere on the domain."
         )
 

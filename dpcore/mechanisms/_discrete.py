@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 
 from dpcore import _core, _validation
 from dpcore._core import InsecureTestRng
+from dpcore._results import upward
 from dpcore._validation import IntArray
 from dpcore.mechanisms._base import (
     LEAST_POSITIVE,
@@ -189,12 +190,12 @@ class DiscreteLaplace(Mechanism):
     def statement(self) -> str:
         """The guarantee in words."""
         if self.epsilon is None or self.sensitivity is None:
-            return f"Discrete Laplace noise of scale {self.scale:.6g}; {NOTHING_STATED}"
+            return f"Discrete Laplace noise of scale {upward(self.scale)}; {NOTHING_STATED}"
         each = f"Each vector of {self.dimension} integers" if self.dimension > 1 else "Each integer"
         return (
-            f"{each} released is {self.epsilon:.6g}-differentially private "
+            f"{each} released is {upward(self.epsilon)}-differentially private "
             f"{between_neighbours(self.neighbours, self.sensitivity)} "
-            f"(discrete Laplace noise of scale {self.scale:.6g})."
+            f"(discrete Laplace noise of scale {upward(self.scale)})."
         )
 
 
@@ -408,14 +409,14 @@ class DiscreteGaussian(Mechanism):
     @property
     def statement(self) -> str:
         """The guarantee in words."""
-        noise = f"discrete Gaussian noise of scale {self.scale:.6g}"
+        noise = f"discrete Gaussian noise of scale {upward(self.scale)}"
         distance = self.l2_sensitivity
         if distance is None or self.sensitivity is None:
             return f"D{noise[1:]}; {NOTHING_STATED}"
         each = f"Each vector of {self.dimension} integers" if self.dimension > 1 else "Each integer"
         if self.epsilon is None:
             rho = up((Fraction(distance) / Fraction(self.scale)) ** 2 / 2)
-            promise = f"{rho:.6g}-zero-concentrated differentially private"
+            promise = f"{upward(rho)}-zero-concentrated differentially private"
         else:
-            promise = f"({self.epsilon:.6g}, {self.delta:.6g})-differentially private"
+            promise = f"({upward(self.epsilon)}, {upward(self.delta or 0.0)})-differentially private"
         return f"{each} released is {promise} {between_neighbours(self.neighbours, self.sensitivity)} ({noise})."

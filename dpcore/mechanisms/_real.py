@@ -13,6 +13,7 @@ from scipy import special
 
 from dpcore import _core, _validation, gaussian
 from dpcore._core import InsecureTestRng
+from dpcore._results import upward
 from dpcore._validation import FloatArray
 from dpcore.mechanisms._base import (
     LEAST_POSITIVE,
@@ -238,11 +239,11 @@ most the sensitivity 0.01 (Laplace noise of scale 0.02).
     def statement(self) -> str:
         """The guarantee in words."""
         if self.epsilon is None or self.sensitivity is None:
-            return f"Laplace noise of scale {self.scale:.6g}; {NOTHING_STATED}"
+            return f"Laplace noise of scale {upward(self.scale)}; {NOTHING_STATED}"
         return (
-            f"{self._of_each()} released is {self.epsilon:.6g}-differentially private "
+            f"{self._of_each()} released is {upward(self.epsilon)}-differentially private "
             f"{between_neighbours(self.neighbours, self.sensitivity)} "
-            f"(Laplace noise of scale {self.scale:.6g})."
+            f"(Laplace noise of scale {upward(self.scale)})."
         )
 
 
@@ -419,14 +420,14 @@ class Gaussian(_RealMechanism):
     def statement(self) -> str:
         """The guarantee in words."""
         if self.sensitivity is None:
-            return f"Gaussian noise of deviation {self.scale:.6g}; {NOTHING_STATED}"
+            return f"Gaussian noise of deviation {upward(self.scale)}; {NOTHING_STATED}"
         if self.epsilon is None:
             mu = up(Fraction(self.l2_sensitivity or 0) / Fraction(self.scale))
-            promise = f"{mu:.6g}-Gaussian differentially private"
+            promise = f"{upward(mu)}-Gaussian differentially private"
         else:
-            promise = f"({self.epsilon:.6g}, {self.delta:.6g})-differentially private"
+            promise = f"({upward(self.epsilon)}, {upward(self.delta or 0.0)})-differentially private"
         return (
             f"{self._of_each()} released is {promise} "
             f"{between_neighbours(self.neighbours, self.sensitivity)} "
-            f"(Gaussian noise of deviation {self.scale:.6g})."
+            f"(Gaussian noise of deviation {upward(self.scale)})."
         )

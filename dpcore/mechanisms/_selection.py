@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 
 from dpcore import _validation, samplers
 from dpcore._core import InsecureTestRng
+from dpcore._results import upward
 from dpcore._validation import FloatArray, IntArray
 from dpcore.mechanisms._base import (
     NOTHING_STATED,
@@ -136,7 +137,8 @@ class RandomizedResponse(Mechanism):
     def statement(self) -> str:
         """The guarantee in words."""
         return (
-            f"Each answer is {self.epsilon:.6g}-differentially private for the person who gave it, whatever the "
+            f"Each answer is {upward(self.epsilon)}-differentially private for the person who gave "
+            f"it, whatever the "
             f"collector does (kept with probability {self.keep_probability:.6g})."
         )
 
@@ -252,8 +254,8 @@ class Exponential(Mechanism):
     def statement(self) -> str:
         """The guarantee in words."""
         if self.epsilon is None or self.sensitivity is None:
-            return f"Choice with factor {self.factor:.6g}; {NOTHING_STATED}"
+            return f"Choice with factor {upward(self.factor)}; {NOTHING_STATED}"
         return (
-            f"Each choice is {self.epsilon:.6g}-differentially private "
+            f"Each choice is {upward(self.epsilon)}-differentially private "
             f"{between_neighbours(self.neighbours, self.sensitivity)} in every score."
         )

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from dpcore import _core, gaussian
-from dpcore._results import Result
+from dpcore._results import Result, upward
 from dpcore._validation import integer, iterable, non_negative, open_probability, positive, real, scalar
 from dpcore.partial_knowledge._bias import Bias, parse
 from dpcore.partial_knowledge._delta import check_size, combined_noise, unknown_records
@@ -53,12 +53,15 @@ class CountCalibration(Result):
         unknown = self.records - self.known - 1
         times = "One release" if self.releases == 1 else f"{self.releases} releases"
         noise = (
-            f"with normal noise of scale {self.noise_scale:.6g}" if self.noise_scale > 0 else "without any noise"
+            f"with normal noise of scale {upward(self.noise_scale)}"
+            if self.noise_scale > 0
+            else "without any noise"
         )
         bias = f"of bias {self.bias:g}" if isinstance(self.bias, float) else str(self.bias)
         parts = [
             f"{times} of this count {noise} {'satisfies' if self.releases == 1 else 'satisfy'} "
-            f"({self.epsilon:g}, {self.delta:.3g})-indistinguishability of one record, against an attacker "
+            f"({upward(self.epsilon)}, {upward(self.delta, 3)})-indistinguishability of one record, "
+            f"against an attacker "
             f"who "
             f"knows (or has chosen) at most {self.known} of the {self.records} records.",
             f"Assumed: the {unknown} other records are independent of each other and of the attacked one, "
@@ -73,13 +76,13 @@ class CountCalibration(Result):
             )
         else:
             parts.append(
-                f"Whatever the attacker knows, ({self.worst_case_epsilon:g}, "
-                f"{self.target_delta:g})-differential "
+                f"Whatever the attacker knows, ({upward(self.worst_case_epsilon)}, "
+                f"{upward(self.target_delta)})-differential "
                 "privacy holds."
             )
         parts.append(
-            f"Plain ({self.epsilon:g}, {self.target_delta:g})-differential privacy would need scale "
-            f"{self.gaussian_sigma:.6g}."
+            f"Plain ({upward(self.epsilon)}, {upward(self.target_delta)})-differential privacy would need scale "
+            f"{upward(self.gaussian_sigma)}."
         )
         return " ".join(parts)
 
@@ -198,8 +201,8 @@ def _calibrate(
         if not spent > total:
             raise ValueError(
                 f"earlier_noise_scales must leave room: the releases so far are worth one with noise "
-                f"{spent:g}, "
-                f"and all releases together need at least {total:g}"
+                f"{upward(spent)}, "
+                f"and all releases together need at least {upward(total)}"
             )
         noise = total / math.sqrt((1.0 - total / spent) * (1.0 + total / spent)) * (1.0 + 2.0**-48)
     noise = _core.noise_per_release(noise, float(releases))

@@ -12,7 +12,7 @@ import operator
 from typing import Any
 
 from dpcore import gaussian, samplers
-from dpcore._results import Result
+from dpcore._results import Result, upward
 from dpcore._validation import choice, integer, open_probability, positive, scalar
 from dpcore.partial_knowledge._calibrate import worst_case
 from dpcore.partial_knowledge._delta import unknown_records
@@ -73,9 +73,10 @@ class EstimatedCalibration(Result):
             else f"an attacker who has chosen at most {self.known} of the {self.records} records"
         )
         parts = [
-            f"The estimate (noise {self.estimate_scale:.6g}) and one release with noise "
-            f"{self.noise_scale:.6g} together "
-            f"satisfy ({self.epsilon:g}, {self.delta:g})-indistinguishability of one record against {who}.",
+            f"The estimate (noise {upward(self.estimate_scale)}) and one release with noise "
+            f"{upward(self.noise_scale)} together "
+            f"satisfy ({upward(self.epsilon)}, {upward(self.delta)})-indistinguishability of one "
+            f"record against {who}.",
             "Assumed: the unknown records are independent and have one common bias, which need not be "
             "known; the "
             "count has not been released before.",
@@ -86,12 +87,14 @@ class EstimatedCalibration(Result):
             parts.append("Nothing is guaranteed if these assumptions fail: worst_case_epsilon is infinite.")
         if not math.isinf(self.worst_case_epsilon):
             parts.append(
-                f"Whatever the attacker knows, ({self.worst_case_epsilon:g}, {self.delta:g})-differential "
+                f"Whatever the attacker knows, ({upward(self.worst_case_epsilon)}, "
+                f"{upward(self.delta)})-differential "
                 f"privacy holds."
             )
         parts.append(
-            f"Together they are worth one release with noise {self.combined_noise_scale:.6g}; plain "
-            f"({self.epsilon:g}, {self.delta:g})-differential privacy needs {self.gaussian_sigma:.6g}."
+            f"Together they are worth one release with noise {upward(self.combined_noise_scale)}; plain "
+            f"({upward(self.epsilon)}, {upward(self.delta)})-differential privacy needs "
+            f"{upward(self.gaussian_sigma)}."
         )
         return " ".join(parts)
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from dpcore import _core
 from dpcore import _validation as check
-from dpcore._results import Result
+from dpcore._results import Result, upward
 from dpcore.risk._confidence import METHODS, laplace_confidence
 
 
@@ -72,7 +72,7 @@ class Composition(Result):
     def statement(self) -> str:
         """The guarantee in words."""
         exact = (
-            f"{self.releases} Laplace releases together are ({self.exact_upper:.6g}, {self.delta:.3g})-"
+            f"{self.releases} Laplace releases together are ({upward(self.exact_upper)}, {upward(self.delta, 3)})-"
             f"differentially private; basic composition says {self.basic:.6g}, advanced {self.advanced:.6g}."
         )
         if self.published is None:

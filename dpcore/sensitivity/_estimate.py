@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from scipy import optimize
 
 from dpcore import _validation as check
-from dpcore._results import Result
+from dpcore._results import Result, downward, upward
 from dpcore.sensitivity._evaluations import read_json, text_of, write_json
 from dpcore.sensitivity._operating_point import METHODS
 
@@ -73,19 +73,19 @@ class SensitivityEstimate(Result):
             law = f"any distribution Q with KL(sampled || Q) <= {self.shift:.6g}"
         exceed = (
             f"two databases of {self.records} records drawn from {law} that differ in one record change "
-            f"{self.target} by more than {self.sensitivity:.6g} ({self.norm})"
+            f"{self.target} by more than {upward(self.sensitivity)} ({self.norm})"
         )
         if self.method == "confident":
             assert self.rho is not None
             return (
-                f"With confidence {1 - self.rho:.6g} over the sample, {exceed} with probability at most "
-                f"{self.gamma:.6g}."
+                f"With confidence {downward(1 - self.rho)} over the sample, {exceed} with probability at most "
+                f"{upward(self.gamma)}."
             )
-        return f"With probability at most {self.gamma:.6g} over databases and sample together, {exceed}."
+        return f"With probability at most {upward(self.gamma)} over databases and sample together, {exceed}."
 
     def __repr__(self) -> str:
         return (
-            f"SensitivityEstimate(sensitivity={self.sensitivity:.6g}, gamma={self.gamma:.6g}, "
+            f"SensitivityEstimate(sensitivity={upward(self.sensitivity)}, gamma={upward(self.gamma)}, "
             f"samples={self.samples}, order={self.order}, method={self.method!r}, norm={self.norm!r})"
         )
 

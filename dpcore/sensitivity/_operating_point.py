@@ -10,7 +10,7 @@ from typing import Any
 from scipy import special
 
 from dpcore import _validation as check
-from dpcore._results import Result
+from dpcore._results import Result, downward, upward
 
 METHODS = ("exchangeable", "confident", "published")
 DEFAULT_CONFIDENCE = 0.99
@@ -58,19 +58,19 @@ class OperatingPoint(Result):
         if self.method == "confident":
             assert self.rho is not None
             return (
-                f"With confidence {1 - self.rho:.6g} over the sample, {what} is exceeded by at most a share "
-                f"{self.gamma:.6g} of random pairs of neighbouring databases."
+                f"With confidence {downward(1 - self.rho)} over the sample, {what} is exceeded by at most a share "
+                f"{upward(self.gamma)} of random pairs of neighbouring databases."
             )
         tail = " (bound of Theorem 15, far from tight)" if self.method == "published" else ""
         return (
             f"A random pair of neighbouring databases exceeds {what} with probability at most "
-            f"{self.gamma:.6g}, taken over the pair and the sample together{tail}."
+            f"{upward(self.gamma)}, taken over the pair and the sample together{tail}."
         )
 
     def __repr__(self) -> str:
         rho = "None" if self.rho is None else f"{self.rho:.6g}"
         return (
-            f"OperatingPoint(samples={self.samples}, order={self.order}, gamma={self.gamma:.6g}, rho={rho}, "
+            f"OperatingPoint(samples={self.samples}, order={self.order}, gamma={upward(self.gamma)}, rho={rho}, "
             f"method={self.method!r})"
         )
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from dpcore import _validation as check
 from dpcore._progress import ProgressOption
-from dpcore._results import Result
+from dpcore._results import Result, downward, upward
 from dpcore.sensitivity._errors import TargetError
 from dpcore.sensitivity._norms import NORMS, Norm, as_numbers, digest
 from dpcore.sensitivity._records import take
@@ -52,24 +52,25 @@ class RandomPrivateRelease(Result):
     @property
     def statement(self) -> str:
         """The guarantee in words."""
-        level = f"{self.epsilon:.6g}, {self.delta:.6g}" if self.delta > 0 else f"{self.epsilon:.6g}"
+        level = f"{upward(self.epsilon)}, {upward(self.delta)}" if self.delta > 0 else f"{upward(self.epsilon)}"
         over = "over databases and sample together"
         if self.estimate.method == "confident":
             assert self.estimate.rho is not None
-            over = f"over databases, with confidence {1 - self.estimate.rho:.6g} in the sample"
+            over = f"over databases, with confidence {downward(1 - self.estimate.rho)} in the sample"
         law = "from the sampled distribution"
         if self.estimate.shift > 0:
             law = f"from any distribution Q with KL(sampled || Q) <= {self.estimate.shift:.6g}"
         return (
-            f"({level}, {self.gamma:.6g})-random differential privacy: with probability at least "
-            f"{1 - self.gamma:.6g} {over}, the release is ({level})-differentially private between two "
+            f"({level}, {upward(self.gamma)})-random differential privacy: with probability at least "
+            f"{downward(1 - self.gamma)} {over}, the release is ({level})-differentially private between two "
             f"databases of {self.estimate.records} records drawn {law} that differ in one record."
         )
 
     def __repr__(self) -> str:
         return (
-            f"RandomPrivateRelease(value={self.value!r}, epsilon={self.epsilon:.6g}, delta={self.delta:.6g}, "
-            f"gamma={self.gamma:.6g}, mechanism={self.mechanism!r})"
+            f"RandomPrivateRelease(value={self.value!r}, epsilon={upward(self.epsilon)}, "
+            f"delta={upward(self.delta)}, "
+            f"gamma={upward(self.gamma)}, mechanism={self.mechanism!r})"
         )
 
 

@@ -169,6 +169,72 @@ def test_one_laplace(epsilon0: float) -> None:
         assert check_bracket(acc.from_laplace(epsilon=epsilon0).delta(eps), truth, 30) <= 1e-12
 
 
+def few_laplace(epsilon0: float, copies: int, epsilon: float) -> mp.mpf:
+    """The k-fold product expanded, each even part integrated by finite differences of antiderivatives.
+
+    These alternate and cancel, which 60 and more digits can afford: another way than the core's positive sums.
+    """
+    with mp.workdps(60 + 2 * copies):
+        e0, eps = mp.mpf(epsilon0), mp.mpf(epsilon)
+        at = (eps + copies * e0) / (2 * e0)
+
+        def antiderivative(x: mp.mpf, j: int) -> mp.mpf:
+            # j times that of 2 sinh(e0 x), with all the constants 0
+            if x <= 0:
+                return mp.mpf(0)
+            total, m = mp.mpf(0), 1
+            term = 2 * e0 * x ** (1 + j) / mp.factorial(1 + j)
+            while term > total * mp.eps:
+                total += term
+                term *= (e0 * x) ** 2 / ((m + j + 1) * (m + j + 2))
+                m += 2
+            return total
+
+        total = mp.mpf(0)
+        for j in range(copies + 1):
+            weight = mp.binomial(copies, j) * (e0 / 2) ** j * mp.mpf(2) ** -(copies - j)
+            for i in range(copies - j + 1):
+                differences = [
+                    (-1) ** (j - n) * mp.binomial(j, n) * antiderivative(n + i - at, j) for n in range(j + 1)
+                ]
+                total += weight * mp.binomial(copies - j, i) * mp.fsum(differences)
+        return mp.exp((eps - copies * e0) / 2) * total
+
+
+@pytest.mark.parametrize("copies", [2, 3, 6, 11])
+@pytest.mark.parametrize("epsilon0", [1e-4, 0.1, 0.25, 1.0, 6.3])
+def test_few_laplace_releases_are_narrow(epsilon0: float, copies: int) -> None:
+    loss = acc.from_laplace(epsilon=epsilon0) * copies
+    top = copies * epsilon0
+    # Whole multiples of epsilon0 are where the sum's argument is a whole number, or all but one.
+    for epsilon in (0.0, 0.3 * top, epsilon0 * (copies - 1), 0.5 * top, 0.77 * top, top * (1 - 1e-6)):
+        bounds = loss.delta(epsilon)
+        assert check_bracket(bounds, few_laplace(epsilon0, copies, epsilon)) <= SPECTRAL_WIDTH
+    bounds = loss.epsilon(loss.delta(0.4 * top).upper)
+    assert bounds.lower <= 0.4 * top * (1 + 1e-9)
+    assert bounds.upper >= 0.4 * top * (1 - 1e-9)
+    assert bounds.upper - bounds.lower <= 1e-8 * top
+
+
+@pytest.mark.parametrize(("epsilon0", "copies"), [(0.01, 1000), (0.1, 100), (0.2, 100), (0.5, 50), (1.0, 100)])
+def test_laplace_releases_too_few_for_the_contour(epsilon0: float, copies: int) -> None:
+    loss = acc.from_laplace(epsilon=epsilon0) * copies
+    for deviations in (1.0, 3.0, 6.0):
+        epsilon = copies * epsilon0**2 / 2 + deviations * epsilon0 * math.sqrt(copies)
+        if epsilon < copies * epsilon0:
+            narrow, buckets = loss.delta(epsilon), loss.delta(epsilon, engine="buckets")
+            assert narrow.upper / narrow.lower - 1 <= SPECTRAL_WIDTH
+            assert buckets.lower <= narrow.upper
+            assert narrow.lower <= buckets.upper
+
+
+def test_mixtures_without_a_usable_contour_end_and_are_narrow() -> None:
+    loss = acc.from_discrete_gaussian(sigma=3.0, sensitivity=2) * 50 + acc.from_laplace(epsilon=0.125)
+    bounds = loss.delta(15.0)
+    assert bounds.upper / bounds.lower - 1 <= 10 * BUCKET_WIDTH
+    assert loss.epsilon(1e-4, engine="spectral").upper >= 27.9  # once an endless loop
+
+
 @pytest.mark.parametrize("rate", [1e-6, 0.01, 0.5, 0.999])
 @pytest.mark.parametrize("sigma", [0.3, 1.0, 20.0])
 def test_one_subsampled_gaussian(sigma: float, rate: float) -> None:

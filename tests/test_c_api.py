@@ -199,11 +199,11 @@ def test_accounting_is_python_s(c, name, arguments, expected):
     copies = 1 if name == "subsampled_gaussian" else 50
     one = made(getattr(c, f"dpcore_loss_from_{name}"), *arguments)
     many = made(c.dpcore_loss_times, one, copies)
-    other = made(c.dpcore_loss_from_laplace, 0.125)
+    other = made(c.dpcore_loss_from_gaussian, 8.0, 1.0)
     both = made(c.dpcore_loss_compose, many, other)
     questions = [(one, expected)]
     if copies > 1:
-        questions.append((both, expected * copies + accounting.from_laplace(epsilon=0.125)))
+        questions.append((both, expected * copies + accounting.from_gaussian(sigma=8.0)))
     for loss, same in questions:
         b = same.delta(0.25)
         assert bounds(c.dpcore_loss_delta, loss, 0.25) == (b.lower, b.upper)

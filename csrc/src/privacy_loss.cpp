@@ -8,6 +8,7 @@
 #include "dpcore/buckets.hpp"
 #include "dpcore/enumeration.hpp"
 #include "dpcore/validation.hpp"
+#include "laplace_sum.hpp"
 
 namespace dpcore {
 
@@ -129,7 +130,7 @@ LogBounds with_infinite(const Composition& comp, const Interval& finite) {
 }
 
 // Buckets that auto is willing to use when the contour decays too slowly.
-constexpr double kAutoBuckets = 524288.0;
+constexpr double kAutoBuckets = 4194304.0;
 
 // delta in one direction.
 LogBounds log_delta_of(const Composition& comp, double epsilon, Method method, StopCheck stop) {
@@ -158,6 +159,11 @@ LogBounds log_delta_of(const Composition& comp, double epsilon, Method method, S
     LogBounds out = spectral_delta(comp, epsilon, stop);
     if (engine == Engine::spectral || out.log_upper - out.log_lower <= kContentWidth || out.log_upper == -kInf)
         return out;
+    if (comp.terms.size() == 1 && comp.terms[0].law->kind() == LawKind::laplace) {
+        const double epsilon0 = comp.terms[0].law->parameters()[0];
+        if (const auto sum = detail::laplace_sum_delta(epsilon0, comp.terms[0].copies, epsilon, stop))
+            return intersect(out, *sum);
+    }
     if (enumeration_size(comp) <= kMaxEnumeration)
         return intersect(out, with_infinite(comp, Enumeration(comp, stop).delta(epsilon)));
     if (out.log_upper - out.log_lower > 1e-5 && bucket_count(comp, epsilon, {}) <= kAutoBuckets) {
@@ -169,74 +175,68 @@ LogBounds log_delta_of(const Composition& comp, double epsilon, Method method, S
     return out;
 }
 
-// epsilon in one direction from delta alone, where contours are of no use or not wanted: near the spectral
-// estimate first, then over the whole range. Every end of the result has been evaluated.
+// epsilon in one direction from delta alone, where contours are of no use or not wanted: a bracketed secant on ln
+// delta from the spectral estimate, until its value is inside the bounds' own width, then outward on both sides.
+// Every end of the result has been evaluated.
 Interval epsilon_by_search(const Composition& comp, double delta, Method method, StopCheck stop) {
-    const double p_lower = comp.infinite_mass_lower();
-    if (delta < p_lower) return {kInf, kInf};
+    if (delta < comp.infinite_mass_lower()) return {kInf, kInf};
     if (!(delta > comp.infinite_mass_upper())) return spectral_epsilon(comp, delta, stop);
+    constexpr double kFloor = -1e4;  // stands for ln 0 in the secant
     const double goal = std::log(delta);
     const double goal_err = kLibm * std::fabs(goal);
-    const auto holds = [&](double eps) {
-        return log_delta_of(comp, eps, method, stop).log_upper <= goal - goal_err;
+    double low = 0.0;    // delta is above the goal there, or it is 0
+    double high = kInf;  // delta is not above the goal there
+    double slack = 0.0;  // width of the last bounds
+    // How far ln delta is above the goal, by the middle of its bounds.
+    const auto excess = [&](double eps) {
+        const LogBounds b = log_delta_of(comp, eps, method, stop);
+        if (b.log_upper <= goal - goal_err)
+            high = std::min(high, eps);
+        else if (b.log_lower > goal + goal_err)
+            low = std::max(low, eps);
+        const double upper = std::max(b.log_upper, kFloor);
+        const double lower = std::max(b.log_lower, kFloor);
+        slack = upper - lower + 2.0 * goal_err;
+        return 0.5 * (upper + lower) - goal;
     };
-    const auto fails = [&](double eps) {
-        return log_delta_of(comp, eps, method, stop).log_lower > goal + goal_err;
-    };
-    if (holds(0.0)) return {0.0, 0.0};
-    const double top = std::max(comp.max_loss, 0.0);
-    double high = kInf;
-    double low = 0.0;
-    const Interval near = spectral_epsilon(comp, delta, stop);
-    const bool closed = method.engine == Engine::automatic;
-    if (std::isfinite(near.upper) && near.upper > 0.0) {
-        const Placement place = spectral_placement(comp, near.upper);
-        const double unit =
-            (closed ? 1e-13 : 5e-5) / std::max(place.valid ? place.c : 1.0, 1e-3) + 1e-14 * near.upper;
-        const double spread = near.upper - near.lower;
-        const double middle = spread < 1e-6 * near.upper ? near.upper : 0.5 * (near.lower + near.upper);
-        for (double w = unit; w < 4.0 * near.upper + 64.0 * unit; w *= 2.0) {
-            const double at = std::min(middle + w, top);
-            if (holds(at)) {
-                high = at;
-                break;
-            }
-            if (at >= top) break;
-        }
-        for (double w = unit; middle - w > 0.0; w *= 2.0) {
-            if (fails(middle - w)) {
-                low = middle - w;
-                break;
-            }
-        }
-    }
-    if (!std::isfinite(high)) {
-        high = std::isfinite(top) ? top : 1.0;
-        while (high < 1e300 && !holds(high)) high *= 2.0;
-        if (!(high < 1e300)) return {low, kInf};
-    }
-    const double tolerance = closed ? 1e-13 : 1e-6;
-    if (high - low > 1e-3 * high) {  // the estimate was of no use
-        double a = low, b = high;
-        for (int i = 0; i < 100 && b - a > tolerance * b; ++i) {
-            const double mid = 0.5 * (a + b);
-            if (holds(mid))
-                b = mid;
-            else
-                a = mid;
-        }
+    double a = 0.0;
+    double at_a = excess(a);
+    if (high == 0.0) return {0.0, 0.0};
+    double b = std::max(comp.max_loss, 0.0);
+    double at_b = kFloor;
+    // One subsampled release has a closed form, and a contour that is of no use even as an estimate.
+    const bool closed = method.engine == Engine::automatic && single(comp, LawKind::subsampled_gaussian);
+    const Interval near = closed ? Interval{0.0, kInf} : spectral_epsilon(comp, delta, stop);
+    double x = 0.5 * (near.lower + near.upper);
+    if (std::isfinite(b)) {
         high = b;
-        b = high;
-        a = low;
-        for (int i = 0; i < 100 && b - a > tolerance * b; ++i) {
-            const double mid = 0.5 * (a + b);
-            if (fails(mid))
-                a = mid;
-            else
-                b = mid;
-        }
-        low = a;
+    } else {
+        b = std::isfinite(x) && x > 0.0 ? 2.0 * x : 1.0;
+        while ((at_b = excess(b)) > 0.0 && b < 1e300) b *= 2.0;
+        if (!(b < 1e300)) return {low, kInf};
     }
+    double slope = 0.0;
+    for (int i = 0; i < 100 && b - a > 1e-15 * b; ++i) {
+        if (!(x > a && x < b)) x = 0.5 * (a + b);
+        const double value = excess(x);
+        slope = std::max(slope, std::fabs((value - at_a) / (x - a)));
+        if (std::fabs(value) <= slack) break;
+        const double kept = value > 0.0 ? at_b : at_a;
+        if (value > 0.0) {
+            if (value > 0.5 * at_a) at_b *= 0.5;  // Illinois: the end that stays counts less
+            a = x;
+            at_a = value;
+        } else {
+            if (value < 0.5 * at_b) at_a *= 0.5;
+            b = x;
+            at_b = value;
+        }
+        // Far from the root ln delta is curved: halve until the secant has two values of ordinary size.
+        x = std::fabs(kept) > 100.0 ? 0.5 * (a + b) : a + (b - a) * at_a / (at_a - at_b);
+    }
+    const double unit = (slack / std::max(slope, 1e-3)) + 4.0 * kRound * x + 1e-300;
+    for (double w = unit; x + w < high; w *= 2.0) excess(x + w);
+    for (double w = unit; x - w > low; w *= 2.0) excess(x - w);
     return {low, high};
 }
 
@@ -245,12 +245,20 @@ Interval epsilon_of(const Composition& comp, double delta, Method method, StopCh
     if (delta >= 1.0 || comp.terms.empty() || comp.log_finite_mass == -kInf)
         return spectral_epsilon(comp, delta, stop);
     if (engine == Engine::buckets) return epsilon_by_search(comp, delta, method, stop);
-    const bool closed = single(comp, LawKind::laplace) || single(comp, LawKind::subsampled_gaussian);
-    if (engine == Engine::automatic && closed && delta > 0.0 && delta < 1.0)
+    if (engine == Engine::automatic && single(comp, LawKind::laplace) && delta > 0.0) {
+        // 1 - exp((eps - eps0)/2) = delta
+        const double value = comp.terms[0].law->parameters()[0] + 2.0 * std::log1p(-delta);
+        const double err = 4.0 * kLibm * (comp.terms[0].law->parameters()[0] - 2.0 * std::log1p(-delta));
+        return {std::max(0.0, value - err), std::max(0.0, value + err)};
+    }
+    if (engine == Engine::automatic && single(comp, LawKind::subsampled_gaussian) && delta > 0.0)
         return epsilon_by_search(comp, delta, method, stop);
     Interval out = spectral_epsilon(comp, delta, stop);
     if (engine == Engine::spectral || out.lower == out.upper) return out;
-    if (std::isfinite(out.upper) && out.upper - out.lower <= 1e-8 * std::max(out.upper, 1.0)) return out;
+    // Laplace releases alone have a sum of their own where the contour is slow: it is worth asking for more.
+    const bool sum = comp.terms.size() == 1 && comp.terms[0].law->kind() == LawKind::laplace;
+    const double content = (sum ? 1e-11 : 1e-8) * std::max(out.upper, 1.0);
+    if (std::isfinite(out.upper) && out.upper - out.lower <= content) return out;
     if (enumeration_size(comp) <= kMaxEnumeration && delta > 0.0) {
         const Enumeration all(comp, stop);
         const double p_lower = comp.infinite_mass_lower();
@@ -286,7 +294,7 @@ Interval epsilon_of(const Composition& comp, double delta, Method method, StopCh
         }
         return intersect(out, {lo, hi});
     }
-    if (std::isfinite(out.upper) && out.upper - out.lower <= 1e-6 * std::max(out.upper, 1.0)) return out;
+    if (!sum && std::isfinite(out.upper) && out.upper - out.lower <= 1e-6 * std::max(out.upper, 1.0)) return out;
     return delta > 0.0 ? intersect(out, epsilon_by_search(comp, delta, method, stop)) : out;
 }
 

@@ -997,7 +997,8 @@ Interval spectral_epsilon(const Composition& comp, double delta, StopCheck stop)
         const Contour::Sum s = contour->evaluate(eps);
         const double rate = std::fabs(s.slope) * std::exp(s.scale - goal);
         double step = std::max(1e-15 * eps, 2.0 * std::max(last_width, 1e-15) / std::max(rate, 1e-300));
-        for (double w = step; best_hi > eps + w || !(best_hi < kInf); w *= 2.0) {
+        // Bounds without a width (a contour that cannot tell) make the step infinite: nothing to look for then.
+        for (double w = step; std::isfinite(w) && (best_hi > eps + w || !(best_hi < kInf)); w *= 2.0) {
             if (look(eps + w).log_upper <= goal_low) {
                 best_hi = eps + w;
                 break;

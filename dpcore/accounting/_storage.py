@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import pathlib
-import zipfile
 from typing import Any
 
 import numpy as np
@@ -68,11 +67,13 @@ def load(path: str | os.PathLike[str]) -> PrivacyLoss:
     PrivacyLoss(laplace(epsilon=0.5) * 3)
     """
     file, suffix = _file(path)
-    # Damaged files of every kind end here as one clear error; a missing file stays a FileNotFoundError.
     try:
         data = json.loads(file.read_text(encoding="utf-8")) if suffix == ".json" else _read_npz(file)
-    except (ValueError, KeyError, TypeError, EOFError, RecursionError, zipfile.BadZipFile) as error:
-        raise ValueError(f"{file} is not a saved PrivacyLoss: {error}") from None
+    except OSError:
+        raise
+    except Exception as error:
+        # A damaged file fails inside json, zipfile, zlib, struct, tokenize or NumPy, each with errors of its own.
+        raise ValueError(f"{file} is not a saved PrivacyLoss: {type(error).__name__}: {error}") from None
     return PrivacyLoss.from_dict(data)
 
 

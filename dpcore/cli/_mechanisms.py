@@ -116,7 +116,7 @@ def _from_file(name: str) -> list[Row]:
         data = tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise UsageError(f"there is no file {name}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:  # not TOML, not UTF-8, or a number beyond reading
         raise UsageError(f"{name} is not TOML: {error}") from None
     tables = data.pop("mechanism", None)
     if data or not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):

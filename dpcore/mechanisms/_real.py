@@ -268,6 +268,13 @@ class Gaussian(_RealMechanism):
     method : {"analytic", "probabilistic", "classical"}
         Formula of `dpcore.gaussian.sigma`.
 
+    Raises
+    ------
+    TypeError, ValueError
+        Naming the argument, its rule and the value given.
+    OverflowError
+        If the noise that is needed exceeds the range of a double.
+
     Examples
     --------
     >>> from dpcore.mechanisms import Gaussian

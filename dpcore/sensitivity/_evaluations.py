@@ -119,7 +119,7 @@ def read_json(path: str | os.PathLike[str], kind: str) -> dict[str, Any]:
     path = check.path("path", path)
     try:
         fields = json.loads(Path(path).read_text(encoding="utf-8"))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ValueError(f"{path} is not a JSON file: {error}") from None
     if not isinstance(fields, dict) or fields.get("dpcore") != kind:
         raise ValueError(f"{path} does not hold {kind} of dpcore")

@@ -1,0 +1,298 @@
+"""What claims a sensitivity or a guarantee is replayed on generated neighbours.
+
+Queries are evaluated on both neighbours in exact rationals; mechanisms are checked at the exact laws of the two
+outputs, not by drawing; the partial-knowledge count against the definition, with any product of probabilities.
+"""
+
+import csv
+import json
+import math
+from fractions import Fraction
+
+import mpmath
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dpcore import accounting, cli, gaussian, mechanisms, partial_knowledge, sensitivity
+
+FEW = settings(max_examples=60, deadline=None)
+NUMBERS = st.floats(-1e6, 1e6, allow_nan=False)
+
+
+@st.composite
+def neighbours(draw, least=1):
+    """(lower, upper, data, neighbour, relation): one record removed, or replaced."""
+    low, high = sorted(draw(st.lists(NUMBERS, min_size=2, max_size=2, unique=True)))
+    inside = st.floats(low, high)
+    data = draw(st.lists(inside, min_size=least + 1, max_size=8))
+    at = draw(st.integers(0, len(data) - 1))
+    relation = draw(st.sampled_from(["add_remove", "replace"]))
+    other = data[:at] + data[at + 1 :]
+    if relation == "replace":
+        other.insert(at, draw(inside))
+    return low, high, data, other, relation
+
+
+@FEW
+@given(neighbours(), NUMBERS)
+def test_count(case, threshold):
+    _, _, data, other, relation = case
+    change = abs(sum(x > threshold for x in data) - sum(x > threshold for x in other))
+    assert change <= mechanisms.count_sensitivity(neighbours=relation)
+
+
+@FEW
+@given(neighbours())
+def test_sum(case):
+    low, high, data, other, relation = case
+    change = abs(sum(map(Fraction, data)) - sum(map(Fraction, other)))
+    assert change <= Fraction(mechanisms.sum_sensitivity(lower=low, upper=high, neighbours=relation))
+
+
+@FEW
+@given(neighbours())
+def test_mean(case):
+    low, high, data, other, relation = case
+    change = abs(sum(map(Fraction, data)) / len(data) - sum(map(Fraction, other)) / len(other))
+    # For add_remove `records` is a bound from below on the size of both.
+    claimed = mechanisms.mean_sensitivity(
+        lower=low, upper=high, records=min(len(data), len(other)), neighbours=relation
+    )
+    assert change <= Fraction(claimed)
+
+
+@FEW
+@given(neighbours(), st.sampled_from(["l1", "l2", "linf"]))
+def test_histogram(case, norm):
+    low, high, data, other, relation = case
+    edges = np.linspace(low, high + 1, 4)
+    difference = np.histogram(data, edges)[0] - np.histogram(other, edges)[0]
+    size = {
+        "l1": np.abs(difference).sum(),
+        "l2": math.sqrt((difference**2).sum()),
+        "linf": np.abs(difference).max(),
+    }
+    assert size[norm] <= mechanisms.histogram_sensitivity(norm=norm, neighbours=relation)
+
+
+# ---- mechanisms -------------------------------------------------------------------------------------------------
+
+EPSILONS = st.floats(1e-3, 20.0)
+
+
+def on_grid(value: float, grid: float) -> int:
+    """The grid cell of a value, ties either way: the farthest that rounding may put it."""
+    return round(Fraction(value) / Fraction(grid))
+
+
+@FEW
+@given(EPSILONS, st.floats(1e-3, 1e3), st.floats(-1e3, 1e3), st.floats(0, 1))
+def test_laplace(epsilon, distance, value, share):
+    mechanism = mechanisms.Laplace(epsilon=epsilon, sensitivity=distance)
+    other = value + share * distance
+    if abs(Fraction(value) - Fraction(other)) > Fraction(distance):
+        return
+    cells = abs(on_grid(value, mechanism.grid) - on_grid(other, mechanism.grid))
+    # The density ratio of Laplace noise at a shift d is at most exp(d/scale).
+    assert cells * Fraction(mechanism.grid) / Fraction(mechanism.scale) <= Fraction(epsilon)
+
+
+@FEW
+@given(EPSILONS, st.integers(1, 1000))
+def test_discrete_laplace(epsilon, distance):
+    mechanism = mechanisms.DiscreteLaplace(epsilon=epsilon, sensitivity=distance)
+    assert Fraction(distance) / Fraction(mechanism.scale) <= Fraction(epsilon)
+
+
+@FEW
+@given(st.floats(1e-2, 5.0), st.floats(1e-12, 0.1), st.floats(1e-3, 1e3), st.floats(-1e3, 1e3), st.floats(0, 1))
+def test_gaussian(epsilon, delta, distance, value, share):
+    mechanism = mechanisms.Gaussian(epsilon=epsilon, delta=delta, sensitivity=distance)
+    other = value + share * distance
+    if abs(Fraction(value) - Fraction(other)) > Fraction(distance):
+        return
+    cells = abs(on_grid(value, mechanism.grid) - on_grid(other, mechanism.grid))
+    if cells:
+        shift = float(cells) * mechanism.grid
+        # delta() is good to 1e-13 relative; the definition, at 40 digits, decides.
+        with mpmath.workdps(40):
+            s, e = mpmath.mpf(mechanism.scale) / mpmath.mpf(shift), mpmath.mpf(epsilon)
+            exact = mpmath.ncdf(1 / (2 * s) - e * s) - mpmath.exp(e) * mpmath.ncdf(-1 / (2 * s) - e * s)
+        assert exact <= delta
+        assert gaussian.delta(epsilon=epsilon, sigma=mechanism.scale, sensitivity=shift) <= delta * (1 + 1e-12)
+
+
+@FEW
+@given(EPSILONS, st.integers(2, 50))
+def test_randomized_response(epsilon, categories):
+    mechanism = mechanisms.RandomizedResponse(epsilon=epsilon, categories=categories)
+    keep = mechanism.keep_probability
+    other = (1 - keep) / (categories - 1)
+    assert other == 0 or math.log(keep / other) <= epsilon * (1 + 1e-9) + 1e-7
+
+
+@FEW
+@given(
+    EPSILONS, st.floats(1e-3, 1e3), st.lists(st.floats(-50, 50), min_size=1, max_size=6), st.booleans(), st.data()
+)
+def test_exponential(epsilon, distance, scores, monotone, data):
+    mechanism = mechanisms.Exponential(epsilon=epsilon, sensitivity=distance, monotone=monotone)
+    least = 0.0 if monotone else -1.0
+    moves = [data.draw(st.floats(least, 1.0)) for _ in scores]
+    other = [Fraction(s) + Fraction(m) * Fraction(distance) for s, m in zip(scores, moves, strict=True)]
+    factor = Fraction(mechanism.factor)
+
+    def logs(values):
+        with mpmath.workdps(40):
+            weights = [mpmath.mpf(v.numerator) / v.denominator for v in (factor * Fraction(x) for x in values)]
+            top = max(weights)
+            total = top + mpmath.log(mpmath.fsum(mpmath.exp(w - top) for w in weights))
+            return [w - total for w in weights]
+
+    for first, second in zip(logs(scores), logs(other), strict=True):
+        assert abs(first - second) <= mpmath.mpf(epsilon) * (1 + mpmath.mpf(10) ** -30)
+
+
+@FEW
+@given(EPSILONS, st.floats(1e-3, 10.0), st.integers(1, 6), st.integers(1, 2))
+def test_bernstein(epsilon, distance, lattice, dimension):
+    mechanism = mechanisms.Bernstein(epsilon=epsilon, sensitivity=distance, lattice=lattice, dimension=dimension)
+    points = mechanism.points().reshape(-1, dimension)
+    assert len(points) == (lattice + 1) ** dimension
+    # Every value may move by the sensitivity, each rounded to the grid: the L1 distance over scale is epsilon.
+    assert len(points) * Fraction(distance) / Fraction(mechanism.scale) <= Fraction(epsilon)
+
+
+@FEW
+@given(st.lists(st.integers(0, 50), min_size=1, max_size=6), st.data())
+def test_loss_of_a_pmf(weights, data):
+    others = [data.draw(st.integers(0, 50)) for _ in weights]
+    if not sum(weights) or not sum(others):
+        return
+    p = [Fraction(w, sum(weights)) for w in weights]
+    q = [Fraction(w, sum(others)) for w in others]
+    loss = accounting.from_pmf([float(x) for x in p], [float(x) for x in q])
+    epsilon = data.draw(st.floats(0, 3))
+    scale = Fraction(math.exp(epsilon))
+    exact = max(
+        sum(max(a - scale * b, Fraction(0)) for a, b in zip(x, y, strict=True)) for x, y in ((p, q), (q, p))
+    )
+    found = loss.delta(epsilon)
+    # The inputs are rounded to doubles, which moves delta by at most 1e-15 for each outcome and e^epsilon.
+    slack = 1e-14 * (1 + math.exp(epsilon)) * len(p)
+    assert found.lower - slack <= exact <= found.upper + slack
+
+
+# ---- counts under partial knowledge -----------------------------------------------------------------------------
+
+
+def law(probabilities):
+    """Exact law of a sum of independent Bernoullis."""
+    out = [Fraction(1)]
+    for p in probabilities:
+        out = [(1 - p) * a + p * b for a, b in zip([*out, Fraction(0)], [Fraction(0), *out], strict=True)]
+    return out
+
+
+def divergence(pmf, epsilon, noise):
+    """The larger of the two hockey-stick divergences between X + N and X + 1 + N, by the definition."""
+    values = np.array([float(x) for x in pmf])
+    shifted, plain = np.append(0.0, values), np.append(values, 0.0)
+    if noise > 0:  # the two densities on a fine grid; the sum is good to about the square of the step
+        at = np.linspace(-9 * noise, len(plain) + 9 * noise, 100_001)
+        kernel = np.exp(-0.5 * ((at[:, None] - np.arange(len(plain))) / noise) ** 2)
+        kernel *= (at[1] - at[0]) / (noise * math.sqrt(2 * math.pi))
+        shifted, plain = kernel @ shifted, kernel @ plain
+    scale = math.exp(epsilon)
+    return max(np.maximum(x - scale * y, 0.0).sum() for x, y in ((plain, shifted), (shifted, plain)))
+
+
+@settings(max_examples=15, deadline=None)
+@given(
+    st.lists(st.floats(0.05, 0.95), min_size=1, max_size=5), st.floats(0.1, 2.0), st.sampled_from([0.0, 0.7, 2.0])
+)
+def test_partial_knowledge_count(probabilities, epsilon, noise):
+    exact = divergence(law(map(Fraction, probabilities)), epsilon, noise)
+    records = len(probabilities) + 1
+    common = {"epsilon": epsilon, "records": records, "known": 0, "noise_scale": noise}
+    unequal = partial_knowledge.count_delta(bias=partial_knowledge.Unequal(probabilities), **common)
+    assert abs(exact - unequal) <= 1e-6 * exact + 1e-9  # the quadrature's error at the kink
+    # The worst case over the range covers every product of probabilities in it.
+    ranged = partial_knowledge.count_delta(bias=(min(probabilities), max(probabilities)), **common)
+    assert exact <= ranged * (1 + 1e-6) + 1e-9
+
+
+@settings(max_examples=10, deadline=None)
+@given(st.floats(0.1, 0.9), st.integers(2, 8), st.floats(0.2, 2.0), st.floats(1e-6, 0.2))
+def test_calibrated_count(bias, records, epsilon, delta):
+    found = partial_knowledge.calibrate(epsilon=epsilon, delta=delta, records=records, known=0, bias=bias)
+    exact = divergence(law([Fraction(bias)] * (records - 1)), epsilon, found.noise_scale)
+    assert exact <= delta * (1 + 1e-6) + 1e-9
+
+
+# ---- targets of the sensitivity sampler -------------------------------------------------------------------------
+
+
+@FEW
+@given(st.integers(1, 20), st.integers(0, 2**32))
+def test_sampled_sensitivity_is_never_above_the_true_one(records, seed):
+    def uniform(count, rng):
+        return rng.random(count)
+
+    for target, norm, true in (
+        (sensitivity.Mean(), "l1", 1 / records),
+        (sensitivity.Sum(), "l1", 1.0),
+        (sensitivity.Histogram((0.0, 0.5, 1.0)), "l1", 2.0),
+        (sensitivity.Quantile(0.5), "l1", 1.0),
+    ):
+        sampler = sensitivity.SensitivitySampler(target, uniform, records=records, norm=norm)
+        found = sampler.estimate(gamma=0.2, seed=seed)
+        assert found.sensitivity <= true * (1 + 1e-12)
+
+
+@FEW
+@given(st.integers(0, 2**32), st.integers(2, 12))
+def test_pairs_are_neighbours(seed, records):
+    """What a native target says of a pair is what it says of the two databases, evaluated one by one."""
+    blocks = np.random.default_rng(seed).random((3, records + 1))
+    for target in (
+        sensitivity.Mean(),
+        sensitivity.Sum(),
+        sensitivity.Quantile(0.3),
+        sensitivity.Histogram((0, 0.5, 1)),
+    ):
+        first, second = target._neighbour_values(blocks)
+        for block, a, b in zip(blocks, first, second, strict=True):
+            singles = [np.asarray(target(np.delete(block, i))) for i in range(records + 1)]
+            for value in (a, b):
+                assert any(np.allclose(value, single, rtol=1e-14, atol=1e-300) for single in singles)
+
+
+# ---- the release command ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        ["--where", "smoker == 1", "--delta", "1e-6"],
+        ["--where=smoker==1", "--delta=1e-6", "--known=3", "--bias=0.2:0.4", "--worst-case-epsilon=2"],
+        ["--proportion", "--where", "age > 40"],
+        ["--mean", "age", "--lower", "0", "--upper", "100"],
+    ],
+)  # fmt: skip
+def test_release_differs_in_the_value_alone(tmp_path, capsys, question):
+    """Two files that differ in one record give the same output but for the value and its interval."""
+    rows = [[40 + i, i % 2] for i in range(20)]
+    shown = []
+    path = tmp_path / "people.csv"
+    for last in ([90, 1], [1, 0], ["", "x"]):
+        with path.open("w", newline="") as file:
+            csv.writer(file).writerows([["age", "smoker"], *rows, last])
+        assert cli.main(["release", str(path), *question, "--epsilon", "0.5", "--no-ledger", "--json"]) == 0
+        shown.append(json.loads(capsys.readouterr().out))
+    private = {"value", "interval", "low", "high", "statement", "file", "lower", "upper"}
+    public = [{key: fact for key, fact in facts.items() if key not in private} for facts in shown]
+    assert public[0] == public[1] == public[2]
+    assert len(public[0]) >= 3

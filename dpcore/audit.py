@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import betaincinv
+from scipy.special import betainccinv, betaincinv
 
 from dpcore._progress import Progress, ProgressOption
 from dpcore._results import Result
@@ -98,7 +98,8 @@ def clopper_pearson(hits: int, samples: int, *, confidence: float) -> tuple[floa
     k = integer("hits", hits, most=n)
     side = (1 - scalar("confidence", open_probability("confidence", confidence))) / 2
     lower = 0.0 if k == 0 else float(betaincinv(k, n - k + 1, side)) * (1 - 1e-12)
-    upper = 1.0 if k == n else min(1.0, float(betaincinv(k + 1, n - k, 1 - side)) * (1 + 1e-12))
+    # The complement keeps the digits of a small `side`, which 1 - side would lose.
+    upper = 1.0 if k == n else min(1.0, float(betainccinv(k + 1, n - k, side)) * (1 + 1e-12))
     return lower, upper
 
 
@@ -192,7 +193,12 @@ def audit(
     with Progress(progress, counted, "audit") as bar:
         for size in _chunks(counted):
             for i, value in enumerate((x, y)):
-                inside = np.asarray(chosen(draw(value, size)))
+                try:
+                    inside = np.asarray(chosen(draw(value, size)))
+                except ValueError as error:
+                    if event is None:
+                        raise
+                    raise ValueError(f"event must return one boolean an output: {error}") from error
                 if inside.shape != (size,) or inside.dtype != np.bool_:
                     raise ValueError(
                         f"event must return one boolean an output, got shape {inside.shape} of {inside.dtype}"
@@ -251,7 +257,7 @@ def _drawer(mechanism: Any, rng: Any, batched: bool) -> Callable[[Any, int], Out
                 return release(np.full(count, value), **options)
             return [release(value, **options) for _ in range(count)]
 
-    elif callable(mechanism):
+    elif callable(mechanism) and not isinstance(mechanism, type):
 
         def raw(value: Any, count: int) -> Any:
             return [mechanism(value) for _ in range(count)]

@@ -164,6 +164,7 @@ class PrivacyLoss:
             epsilon = non_negative("epsilon", epsilon)
         if step is None:
             return _answer(self._loss.delta(epsilon, _engine(engine)))
+        choice("engine", engine, ENGINES)
         if engine != "buckets":
             raise ValueError(f"step needs engine='buckets', got engine={engine!r}")
         return _answer(self._loss.delta(epsilon, _engine(engine), _number("step", step)))
@@ -238,9 +239,11 @@ class PrivacyLoss:
         if len(entries) != 1 or entries[0][4] != 1:
             raise ValueError("buckets are made from a single mechanism; compose them with self_compose")
         backward = choice("direction", direction, ("forward", "backward")) == "backward"
-        if not low < high:
-            raise ValueError(f"low must be below high, got {low!r} and {high!r}")
-        return Buckets(_core.Buckets.of(self._loss, _number("step", step), float(low), float(high), backward))
+        least = scalar("low", real("low", low, "a number", -math.inf, math.inf))
+        most = scalar("high", real("high", high, "a number", -math.inf, math.inf))
+        if not least < most:
+            raise ValueError(f"low must be below high, got {least!r} and {most!r}")
+        return Buckets(_core.Buckets.of(self._loss, _number("step", step), least, most, backward))
 
     @property
     def mean(self) -> float:

@@ -64,6 +64,11 @@ struct Input {
         if (which < 160) return std::ldexp(1.0, which - 128);
         return raw<double>();
     }
+    // A sensitivity: large ones are allowed, and take seconds each.
+    std::int64_t sensitivity() {
+        const std::int64_t value = whole();
+        return value > 2000 && value <= 1000000 ? value % 2000 + 1 : value;
+    }
     std::int64_t whole() {
         const std::uint8_t which = byte();
         if (which < 128) return which;
@@ -178,10 +183,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
                         made = dpcore_loss_from_gaussian(a, b, &loss);
                         break;
                     case 2:
-                        made = dpcore_loss_from_discrete_laplace(a, in.whole(), &loss);
+                        made = dpcore_loss_from_discrete_laplace(a, in.sensitivity(), &loss);
                         break;
                     case 3:
-                        made = dpcore_loss_from_discrete_gaussian(a, in.whole(), &loss);
+                        made = dpcore_loss_from_discrete_gaussian(a, in.sensitivity(), &loss);
                         break;
                     case 4:
                         made = dpcore_loss_from_randomized_response(a, &loss);

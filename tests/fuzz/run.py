@@ -48,7 +48,7 @@ def fuzz_c_api(binary: pathlib.Path, seconds: float) -> bool:
                 str(HERE / "corpus/c_api"),
                 f"-max_total_time={int(seconds)}",
                 "-max_len=512",
-                "-timeout=60",
+                "-timeout=120",
                 "-rss_limit_mb=4096",
                 f"-artifact_prefix={HERE}/finding-",
                 "-print_final_stats=1",

@@ -237,7 +237,7 @@ class Runner:
             for label, form, same in values.number_forms(value):
                 self.same(base, name, label, form, same)
             for label, form, same in values.array_forms([value, value]):
-                if name != "bias" or label != "tuple":  # a pair is a range there
+                if name not in ("bias", "size") or label != "tuple":  # a pair is a range, or a shape, there
                     self.same(base, name, label, form, same)
         elif kind == "array" and np.array(value).ndim:
             for label, form, same in values.array_forms(value):

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import betainccinv, betaincinv
+from scipy.special import betainccinv, betaincinv, ndtri
 
 from dpcore._progress import Progress, ProgressOption
 from dpcore._results import Result
@@ -33,6 +33,8 @@ _CHUNK = 1 << 20
 _LEARNING = 1 << 20
 # Outputs with at most this many different values are treated as categories.
 _CATEGORIES = 4096
+# Added to both counts of a label before their ratio is taken: a ratio from fewer outputs than about this is noise.
+_SHRINK = 10.0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -187,7 +189,7 @@ def audit(
     if chosen is None:
         learning = min(total // 2, _LEARNING)
         counted = total - learning
-        name, direction, chosen = _learn(draw(x, learning), draw(y, learning), claimed, at_delta)
+        name, direction, chosen = _learn(draw(x, learning), draw(y, learning), claimed, at_delta, _errors(level))
     hits = [0, 0]
     done = 0
     with Progress(progress, counted, "audit") as bar:
@@ -280,17 +282,21 @@ def _drawer(mechanism: Any, rng: Any, batched: bool) -> Callable[[Any, int], Out
 # ---- learning an event ------------------------------------------------------------------------------------------
 
 
-def _learn(first: Outputs, second: Outputs, epsilon: float | None, delta: float) -> tuple[str, str, Event]:
+def _learn(
+    first: Outputs, second: Outputs, epsilon: float | None, delta: float, errors: float
+) -> tuple[str, str, Event]:
     """Name, direction and event with the best bound on the learning samples."""
     candidates: list[tuple[float, str, str, Event]] = []
     numeric = first.dtype.kind in "iufb"
     if not numeric or (first.ndim == 1 and _few(first, second)):
-        candidates += _category_events(first, second, epsilon, delta, "the set of values {}", lambda z: z)
+        candidates += _category_events(first, second, epsilon, delta, errors, "the set of values {}", lambda z: z)
     if numeric:
         score = _score(first, second)
-        candidates += _threshold_events(score(first), score(second), epsilon, delta, score)
+        candidates += _threshold_events(score(first), score(second), epsilon, delta, errors, score)
         if first.ndim == 1 and first.dtype.kind == "f":
-            candidates += _category_events(first, second, epsilon, delta, "lowest set bit among 2^{}", _lowest_bit)
+            candidates += _category_events(
+                first, second, epsilon, delta, errors, "lowest set bit among 2^{}", _lowest_bit
+            )
     _, name, direction, event = max(candidates, key=lambda c: c[0])
     return name, direction, event
 
@@ -300,14 +306,19 @@ def _few(first: Outputs, second: Outputs) -> bool:
     return np.unique(some).size <= _CATEGORIES
 
 
-def _objective(p: Any, q: Any, count: int, epsilon: float | None, delta: float) -> Any:
-    """Rough lower bound (three standard errors) on what is to be maximised, from hit counts `p` and `q`.
+def _errors(confidence: float) -> float:
+    """Standard errors that a limit at this confidence is away from the observed frequency, about."""
+    return max(3.0, -float(ndtri((1 - confidence) / 4)))
+
+
+def _objective(p: Any, q: Any, count: int, epsilon: float | None, delta: float, errors: float) -> Any:
+    """Rough lower bound (so many standard errors) on what is to be maximised, from hit counts `p` and `q`.
 
     Excess over the claim comes first, scaled to outweigh all else; then the epsilon that can be shown.
     """
     rate_p, rate_q = p / count, q / count
-    low = rate_p - 3 * np.sqrt(np.maximum(rate_p * (1 - rate_p), 1 / count) / count)
-    high = rate_q + 3 * np.sqrt(np.maximum(rate_q * (1 - rate_q), 1 / count) / count) + 9 / count
+    low = rate_p - errors * np.sqrt(np.maximum(rate_p * (1 - rate_p), 1 / count) / count)
+    high = rate_q + errors * np.sqrt(np.maximum(rate_q * (1 - rate_q), 1 / count) / count) + errors**2 / count
     shown = np.where(low > delta, np.log(np.maximum(low - delta, 1e-300) / high), -1e3)
     if epsilon is None:
         return shown
@@ -329,6 +340,7 @@ def _threshold_events(
     second: NDArray[np.float64],
     epsilon: float | None,
     delta: float,
+    errors: float,
     score: Callable[[Outputs], NDArray[np.float64]],
 ) -> list[tuple[float, str, str, Event]]:
     cuts = np.unique(np.quantile(np.concatenate([first, second]), np.linspace(0, 1, 513), method="nearest"))
@@ -336,7 +348,7 @@ def _threshold_events(
     below = [np.searchsorted(np.sort(v), cuts, side="right") for v in (first, second)]
     for sign, counts in (("<=", below), (">", [len(first) - below[0], len(second) - below[1]])):
         for direction, (p, q) in (("x over y", counts), ("y over x", counts[::-1])):
-            value = _objective(p, q, len(first), epsilon, delta)
+            value = _objective(p, q, len(first), epsilon, delta, errors)
             at = int(np.argmax(value))
             cut = float(cuts[at])
             if sign == "<=":
@@ -352,6 +364,7 @@ def _category_events(
     second: Outputs,
     epsilon: float | None,
     delta: float,
+    errors: float,
     name: str,
     label: Callable[[Outputs], Outputs],
 ) -> list[tuple[float, str, str, Event]]:
@@ -363,8 +376,9 @@ def _category_events(
     counts = [np.bincount(part, minlength=size) for part in (places[: len(first)], places[len(first) :])]
     out: list[tuple[float, str, str, Event]] = []
     for direction, (p, q) in (("x over y", counts), ("y over x", counts[::-1])):
-        order = np.argsort((p + 0.5) / (q + 0.5))[::-1]
-        value = _objective(np.cumsum(p[order]), np.cumsum(q[order]), len(first), epsilon, delta)
+        # Labels seen a few times look extreme by chance; together they would make an event that means nothing.
+        order = np.argsort((p + _SHRINK) / (q + _SHRINK))[::-1]
+        value = _objective(np.cumsum(p[order]), np.cumsum(q[order]), len(first), epsilon, delta, errors)
         at = int(np.argmax(value))
         inside = np.sort(labels[order[: at + 1]])
         event: Event = lambda z, s=inside: np.isin(label(z), s)  # type: ignore[misc]  # noqa: E731

@@ -62,7 +62,7 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
 
 # Each needs more than is left; a bound on the address space stands for a full machine.
 TOO_LARGE = {
-    "hypergeometric_pmf": "d.hypergeometric_pmf(population=10**9, marked=5 * 10**8, drawn=5 * 10**8)",
+    "hypergeometric_pmf": "d.hypergeometric_pmf(population=2 * 10**15, marked=10**15, drawn=10**15)",
     "binomial_pmf": "d.binomial_pmf(trials=10**15, probability=0.5, tail=1e-300)",
     "poisson_binomial_pmf": "d.poisson_binomial_pmf(np.broadcast_to(0.5, (10**9,)))",
     "discrete_laplace": "s.discrete_laplace(10.0, 10**9)",

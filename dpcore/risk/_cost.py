@@ -286,7 +286,7 @@ class CostModel:
 
         Parameters
         ----------
-        epsilon0 : float > 0, at most 1e6
+        epsilon0 : float in [1e-100, 1e6]
             Level the noise is calibrated for.
         method : {"exact", "published"}
             Whose confidence is used. "published" reproduces section 5.3 (Equation 10 when dimension is 1).
@@ -310,8 +310,8 @@ class CostModel:
         see docs/risk_auditors.md.
         """
         check.choice("method", method, METHODS)
-        rule = "a number > 0 and <= 1e6"
-        epsilon0 = check.scalar("epsilon0", check.real("epsilon0", epsilon0, rule, 0.0, 1e6, low_open=True))
+        rule = "a number in [1e-100, 1e6]"
+        epsilon0 = check.scalar("epsilon0", check.real("epsilon0", epsilon0, rule, 1e-100, 1e6))
         dimension = check.integer("dimension", dimension, least=1, most=_core.MAX_DIMENSION)
         if self.function is not None:
             epsilon, uniqueness = self._cheapest_custom(epsilon0, method, dimension), "checked"

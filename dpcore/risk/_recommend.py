@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from dpcore import _validation as check
+from dpcore.partial_knowledge._bias import Mixture, Range, Strata, Unequal, parse
 from dpcore.risk._confidence import laplace_confidence
 from dpcore.risk._cost import CostModel, NotConvexError
 from dpcore.risk._decision import Conflict, Limit, Recommendation
@@ -117,6 +118,7 @@ def recommend(
         raise TypeError(f"title must be a text, got {check.shown(title)}")
     if known is not None:
         known = check.integer("known", known, most=records - 1)
+        bias = bias if isinstance(parse(bias, several=False), (Range, Strata, Unequal, Mixture)) else float(bias)
     if impact is not None:
         impact = check.scalar("impact", check.non_negative("impact", impact))
         threshold = check.scalar("threshold", check.positive("threshold", threshold))

@@ -272,6 +272,11 @@ def shifted_gamma(*, gamma: float, records: int, divergence: float, method: str 
     total = (n + 1) * tau
     if total == 0:
         return gamma
+    if not total <= 700:  # e^-700: what is left of the guarantee is below every double
+        raise ValueError(
+            f"divergence must leave something of the guarantee at {n} records: (records + 1) * divergence at most "
+            f"700, got {total!r}"
+        )
     result = (gamma + math.sqrt(total / 2)) * (1 + 2.0**-51)
     if method == "exact":
         # Both hold; the first loses its digits where `total` is about 1e-15.

@@ -14,12 +14,10 @@ from dpcore._validation import FloatArray
 
 def _records(data: Any, *, dimensions: str) -> FloatArray:
     """`data` as float64; TypeError if it is no array of real numbers."""
-    array = np.asarray(data)
-    if array.dtype.kind not in "iufb":
-        raise TypeError(f"data must be an array of real numbers, got dtype {array.dtype}")
+    array = check.private_reals("data", data)
     if array.ndim == 0 or len(array) == 0:
         raise ValueError(f"data must hold at least one record, got shape {array.shape}")
-    out: FloatArray = np.ascontiguousarray(array, dtype=np.float64)
+    out = array
     if (dimensions == "flat" and out.ndim != 1) or (dimensions == "rows" and (out.ndim != 2)):
         kind = "single numbers" if dimensions == "flat" else "rows of numbers"
         raise ValueError(f"records must be {kind}, got data of shape {array.shape}")

@@ -858,6 +858,7 @@ def _risk() -> Iterator[Base]:
     yield Base(
         "risk.combined_epsilon0_for",
         lambda: (r.combined_epsilon0_for, {"epsilon": 0.5, "confidence": 0.25, **both}),
+        aliases={"eta": "eta|epsilon0"},
     )
     yield Base(
         "risk.lemma12_eta",
@@ -945,9 +946,20 @@ def _sensitivity() -> Iterator[Base]:
     )
     rows = [[1.0, 2.0], [2.0, 5.0], [4.0, 3.0]]
     yield Base("sensitivity.RidgeRegression", lambda: (s.RidgeRegression, {"penalty": 0.5, "intercept": True}))
-    yield Base("sensitivity.RidgeRegression.__call__", lambda: (s.RidgeRegression(0.5), {"data": rows}), data=data)
+    named = {"data": "data|records"}
+    yield Base(
+        "sensitivity.RidgeRegression.__call__",
+        lambda: (s.RidgeRegression(0.5), {"data": rows}),
+        data=data,
+        aliases=named,
+    )
     yield Base("sensitivity.LinearRegression", lambda: (s.LinearRegression, {"intercept": True}))
-    yield Base("sensitivity.LinearRegression.__call__", lambda: (s.LinearRegression(), {"data": rows}), data=data)
+    yield Base(
+        "sensitivity.LinearRegression.__call__",
+        lambda: (s.LinearRegression(), {"data": rows}),
+        data=data,
+        aliases=named,
+    )
     yield Base(
         "sensitivity.operating_point",
         lambda: (s.operating_point, {"gamma": 0.25, "samples": 100, "method": "confident", "confidence": 0.75}),
@@ -1014,7 +1026,7 @@ def _sensitivity() -> Iterator[Base]:
         "sensitivity.SensitivitySampler.estimate",
         lambda: (
             s.SensitivitySampler(np.median, incomes, records=20).estimate,
-            {"gamma": 0.25, "seconds": 2.0**-10},
+            {"gamma": 0.5, "seconds": 0.25},
         ),
         kinds={"seconds": "duration"},
     )

@@ -334,11 +334,14 @@ def make_plan(
         ("failure_share", failure_share, FAILURE_SHARE),
     ):
         shares[name] = default if value is None else scalar(name, open_probability(name, value))
+    d = scalar("delta", open_probability("delta", delta))
+    if not d * shares["failure_share"] >= 1e-300:
+        raise ValueError(f"delta times failure_share must be at least 1e-300, got {d * shares['failure_share']!r}")
     return Plan(
         n,
         k,
         e,
-        scalar("delta", open_probability("delta", delta)),
+        d,
         choice("attacker", attacker, ATTACKERS),
         shares["estimate_share"],
         shares["failure_share"],

@@ -29,10 +29,12 @@ from dpcore._validation import (
     probability,
     real,
     scalar,
+    shown,
 )
 from dpcore.partial_knowledge._bias import FloatArray
 from dpcore.partial_knowledge._delta import checked_epsilon, unknown_records
 from dpcore.partial_knowledge._laws import Binomial
+from dpcore.samplers._arguments import source_of
 
 __all__ = [
     "Algorithm1",
@@ -121,6 +123,8 @@ def algorithm_1(
     >>> round(r.noise_scale, 5), r.returned_at
     (21.56447, 37)
     """
+    if not callable(update):
+        raise TypeError(f"update must be a function of the step, got {shown(update)}")
     e = scalar("epsilon", checked_epsilon(epsilon))
     d = scalar("delta", open_probability("delta", delta))
     unknown = unknown_records(integer("records", records, least=1), integer("known", known))
@@ -164,7 +168,7 @@ def algorithm_1(
                 last_lo = lo
         else:
             return done(mid, 0.0, 31)
-        by = update(by)
+        by = scalar("update(steps)", non_negative("update(steps)", update(by)))
         trace.append({"line": 33, "mid": mid, "lo": lo, "hi": hi, "last_lo": last_lo, "last_hi": last_hi})
     mid = (last_lo + last_hi) / 2
     if ppk(mid) > d:
@@ -187,6 +191,8 @@ def chernoff_tau(*, records: int, bias: float, kappa2: float) -> tuple[float, fl
     from dpcore import distributions
 
     half = scalar("kappa2", open_probability("kappa2", kappa2)) / 2
+    if not half > 0:
+        raise ValueError(f"kappa2 must be at least 1e-323, got {kappa2!r}")
     n = integer("records", records, least=1)
     p = scalar("bias", probability("bias", bias))
     below = distributions.chernoff_half_width(trials=n, bias=p, failure=half, side="below")
@@ -287,8 +293,9 @@ def quasi_worst_case(losses: FloatArray, occurrence: FloatArray, *, kappa1: floa
     if masses.ndim != 1 or masses.size == 0:
         raise ValueError(f"occurrence must be one-dimensional and not empty, got shape {masses.shape}")
     budget = scalar("kappa1", non_negative("kappa1", kappa1))
-    if not budget <= math.fsum(masses):
-        raise ValueError(f"kappa1 must be at most the sum of occurrence, {math.fsum(masses)!r}, got {kappa1!r}")
+    total = float(np.sum(masses / len(masses))) * len(masses)  # of means, which cannot overflow
+    if not budget <= total:
+        raise ValueError(f"kappa1 must be at most the sum of occurrence, {total!r}, got {kappa1!r}")
     out = distributions.excluded_mass(losses, masses, budget=budget)
     return out.excluded, out.kept, out.mass
 
@@ -368,6 +375,10 @@ def algorithm_2(
     unknown_records(n, n1)
     c = integer("count", count, most=n)
     e = scalar("epsilon", checked_epsilon(epsilon))
+    if not e >= 1e-300:
+        raise ValueError(f"epsilon must be at least 1e-300 here, got {epsilon!r}")
+    error = scalar("error", positive("error", error))
+    source_of(rng)
     d = scalar("delta", open_probability("delta", delta))
     parts = (kappa1, kappa2, kappa3)
     k1, k2, k3 = (

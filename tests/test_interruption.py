@@ -22,7 +22,7 @@ CALLS = {
     "laplace, 1e8 draws": "s.laplace(1.0, 10**8)",
     "gaussian, 1e8 draws": "s.gaussian(1.0, 10**8)",
     "bernoulli_exp, 1e8 draws": "s.bernoulli_exp(0.5, 10**8)",
-    "random_bytes, 1e9": "s.random_bytes(10**9)",
+    "random_bytes, 2e8": "s.random_bytes(2 * 10**8)",
     "Laplace.release, 5e7 values": "m.Laplace(epsilon=1.0, sensitivity=1.0).release(VALUES)",
     "buckets, 4e6 of them": "loss.delta(5.0, engine='buckets', step=2e-5)",
     "buckets of a loss": "a.from_gaussian(sigma=0.5).buckets(step=2e-5)",

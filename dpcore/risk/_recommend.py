@@ -18,6 +18,8 @@ from dpcore.risk._decision import Conflict, Limit, Recommendation
 from dpcore.risk._disclosure import disclosure_bound, disclosure_epsilon
 from dpcore.risk._noise import MOST, Way, ways_to_add_noise
 
+# Wide enough for any unit, and narrow enough that no quotient of two of them leaves the range of a double.
+UNITS = "a number in [1e-30, 1e30]"
 PREFERENCES = ("privacy", "accuracy")
 # A level at which a release says next to nothing, to name what even that would take.
 _LITTLE = 1e-3
@@ -109,7 +111,8 @@ def recommend(
         "confidence", check.real("confidence", confidence, rule, 0.5, 1.0, low_open=True, high_open=True)
     )
     if delta is not None:
-        delta = check.scalar("delta", check.open_probability("delta", delta))
+        sensible = "a number in (0, 1/2]"
+        delta = check.scalar("delta", check.real("delta", delta, sensible, 0.0, 0.5, low_open=True))
     _together(("impact", impact), ("threshold", threshold))
     _together(("cost", cost), ("budget", budget))
     _together(("known", known), ("bias", bias))
@@ -121,11 +124,13 @@ def recommend(
         bias = bias if isinstance(parse(bias, several=False), (Range, Strata, Unequal, Mixture)) else float(bias)
     if impact is not None:
         impact = check.scalar("impact", check.non_negative("impact", impact))
-        threshold = check.scalar("threshold", check.positive("threshold", threshold))
+        threshold = check.scalar("threshold", check.real("threshold", threshold, UNITS, 1e-30, 1e30))
     if budget is not None:
         budget = check.scalar("budget", check.non_negative("budget", budget))
     if allowed_error is not None:
-        allowed_error = check.scalar("allowed_error", check.positive("allowed_error", allowed_error))
+        allowed_error = check.scalar(
+            "allowed_error", check.real("allowed_error", allowed_error, UNITS, 1e-30, 1e30)
+        )
     if known is not None and delta is None:
         raise ValueError("delta must be given together with known and bias")
     if known is not None and sensitivity != 1:
@@ -244,7 +249,7 @@ def _count_right(records: int, sensitivity: float, delta: float) -> Callable[[fl
 def _lower_limits(ways: list[Way], used: list[Way], allowed_error: float | None) -> tuple[Limit, ...]:
     if allowed_error is None:
         return ()
-    error = check.scalar("allowed_error", check.positive("allowed_error", allowed_error))
+    error = check.scalar("allowed_error", check.real("allowed_error", allowed_error, UNITS, 1e-30, 1e30))
     notes = {
         "Laplace": "pure differential privacy, levels of the releases added up",
         "Laplace, exact composition": "releases added up by their privacy loss distribution, at delta",

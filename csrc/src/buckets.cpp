@@ -6,6 +6,7 @@
 #include <stdexcept>
 #include <string>
 
+#include "dpcore/direct_spectrum.hpp"
 #include "dpcore/fourier.hpp"
 
 namespace dpcore {
@@ -668,6 +669,35 @@ LogBounds single_delta(const Composition& comp, double epsilon, double step, dou
                                     base + std::log(high) + 4.0 * kRound * std::fabs(base)});
 }
 
+// mass e^{tilt loss - top} over a list: one exponential a block and a table of e^{tilt step j}, or through the
+// logarithm where the factors alone would leave the range of double.
+class Powers {
+public:
+    static constexpr std::size_t kBlock = 64;
+    Powers(double tilt, double top, const Buckets& buckets) : tilt_(tilt), top_(top), buckets_(buckets) {
+        const double low = tilt * buckets.loss(0) - top;
+        const double high = tilt * buckets.loss(buckets.upper.mass.size() - 1) - top;
+        const double turn = tilt * buckets.step;
+        plain_ = std::fabs(low) < 600.0 && std::fabs(high) < 600.0 && std::fabs(turn) * kBlock < 40.0;
+        for (std::size_t j = 0; plain_ && j < kBlock; ++j) table_[j] = std::exp(turn * static_cast<double>(j));
+    }
+    void start(std::size_t from) {
+        from_ = from;
+        if (plain_) base_ = std::exp(tilt_ * buckets_.loss(from) - top_);
+    }
+    double times(double mass, std::size_t j) const {
+        if (plain_) return mass * (base_ * table_[j]);
+        return mass > 0.0 ? std::exp(tilt_ * buckets_.loss(from_ + j) - top_ + std::log(mass)) : 0.0;
+    }
+
+private:
+    double tilt_, top_, base_ = 0.0;
+    const Buckets& buckets_;
+    std::size_t from_ = 0;
+    bool plain_ = false;
+    double table_[kBlock] = {};
+};
+
 std::size_t power_of_two(double count) {
     std::size_t n = 16;
     while (static_cast<double>(n) < count) n *= 2;
@@ -695,25 +725,21 @@ LogBounds bucket_delta(const Composition& comp, double epsilon, const BucketQuer
     const std::size_t size = power_of_two(plan.count);
     refuse(static_cast<double>(size));
 
-    // Tilted lists, folded into the transform's period around a common origin.
+    // Tilted lists of unit mass.
     const auto period = static_cast<std::int64_t>(size);
-    std::vector<double> re(size), im(size), all_re, all_im, low_re, low_im;
-    double log_scale = 0.0;      // log of the product of the tilted masses (upper lists)
-    double tail = 0.0;           // relative mass of left-out tails
-    double rel = 0.0;            // relative error of masses, summed over copies
-    double transform_err = 0.0;  // L2, relative to unit lists
+    double log_scale = 0.0;  // log of the product of the tilted masses (upper lists)
+    double tail = 0.0;       // relative mass of left-out tails
+    double rel = 0.0;        // relative error of masses, summed over copies
     double offset = 0.0, offset_err = 0.0;
-    const double unit = transform_error(size);
     const double c_right = plan.far;
     const double c_left = plan.near;
     double log_right = 0.0, log_left = 0.0;
     double list_top = 0.0, list_bottom = 0.0;  // extremes of the composed lists
-    bool first_law = true;
-    const bool single_release = comp.terms.size() == 1 && comp.terms[0].copies == 1.0;
-    for (const Term& t : comp.terms) {
+    bool in_range = true;
+    const auto prepare = [&](const Term& t) {
         stop();
         Discrete d = discretise(*t.law, plan.step, c_left, c, c_right, stop);
-        const Buckets& b = d.buckets;
+        Buckets& b = d.buckets;
         const std::size_t n = b.upper.mass.size();
         // Largest tilted mass for each of the three tilts: sums are taken relative to it.
         // Any scale will do as long as nothing overflows: a sample of the buckets is enough where they are many
@@ -727,29 +753,29 @@ LogBounds bucket_delta(const Composition& comp, double epsilon, const BucketQuer
                 if (b.upper.mass[i] > 0.0) top = std::max(top, tilt * b.loss(i) + std::log(b.upper.mass[i]));
             return top;
         };
-        // mass e^{tilt l - top}; through the logarithm where the factors alone would leave the range of double.
-        const auto tilted = [&](double mass, double exponent) {
-            if (mass == 0.0) return 0.0;
-            return std::fabs(exponent) < 650.0 ? mass * std::exp(exponent) : std::exp(exponent + std::log(mass));
-        };
         const double top = largest(c);
         const double top_right = largest(c_right);
         const double top_left = largest(c_left);
-        std::fill(re.begin(), re.end(), 0.0);
-        std::fill(im.begin(), im.end(), 0.0);
-        double upper_sum = 0.0, right = 0.0, left = 0.0, norm = 0.0;
-        for (std::size_t i = 0; i < n; ++i) {
-            if (b.upper.mass[i] == 0.0 && b.lower.mass[i] == 0.0) continue;
-            const double l = b.loss(i);
-            const double u = tilted(b.upper.mass[i], c * l - top);
-            const double v = b.upper.mass[i] > 0.0 ? u * (b.lower.mass[i] / b.upper.mass[i]) : 0.0;
-            std::int64_t at = (b.first + static_cast<std::int64_t>(i)) % period;
-            if (at < 0) at += period;
-            re[static_cast<std::size_t>(at)] += u;
-            im[static_cast<std::size_t>(at)] += v;
-            upper_sum += u;
-            right += tilted(b.upper.mass[i], c_right * l - top_right);
-            left += tilted(b.upper.mass[i], c_left * l - top_left);
+        double upper_sum = 0.0, right = 0.0, left = 0.0;
+        Powers here(c, top, b), far(c_right, top_right, b), near(c_left, top_left, b);
+        for (std::size_t from = 0; from < n; from += Powers::kBlock) {
+            here.start(from);
+            far.start(from);
+            near.start(from);
+            const std::size_t count = std::min(Powers::kBlock, n - from);
+            double sum = 0.0, sum_right = 0.0, sum_left = 0.0;
+            for (std::size_t j = 0; j < count; ++j) {
+                double& mass = b.upper.mass[from + j];
+                double& low = b.lower.mass[from + j];
+                sum_right += far.times(mass, j);
+                sum_left += near.times(mass, j);
+                low = here.times(low, j);
+                mass = here.times(mass, j);
+                sum += mass;
+            }
+            upper_sum += sum;
+            right += sum_right;
+            left += sum_left;
         }
         // Masses that underflowed are below the smallest double each.
         const double ends = std::max(c * b.loss(n - 1), c * b.loss(0));
@@ -757,12 +783,7 @@ LogBounds bucket_delta(const Composition& comp, double epsilon, const BucketQuer
         tail += t.copies * std::exp(lost + ends - top);
         right += std::exp(lost + std::max(c_right * b.loss(n - 1), c_right * b.loss(0)) - top_right);
         left += std::exp(lost + std::max(c_left * b.loss(n - 1), c_left * b.loss(0)) - top_left);
-        for (std::size_t j = 0; j < size; ++j) {
-            re[j] /= upper_sum;
-            im[j] /= upper_sum;
-            norm += re[j] * re[j] + im[j] * im[j];
-        }
-        if (!(upper_sum > 0.0 && upper_sum < kInf && right < kInf && left < kInf)) return nothing_known(comp);
+        in_range = in_range && upper_sum > 0.0 && upper_sum < kInf && right < kInf && left < kInf;
         const double log_upper_mass = std::log(upper_sum) + top - d.log_scale;
         log_scale += t.copies * log_upper_mass;
         log_right += t.copies * (std::log(right) + top_right - d.log_scale + d.tail);
@@ -783,91 +804,162 @@ LogBounds bucket_delta(const Composition& comp, double epsilon, const BucketQuer
                       t.copies * 4.0 * kRound *
                           (std::fabs(b.offset) +
                            plan.step * (std::fabs(static_cast<double>(b.first)) + static_cast<double>(n)));
-        if (single_release) break;
-        fourier_forward(re, im, stop);
-        transform_err += t.copies * unit * std::sqrt(norm) * 1.5;
-        // Separate the two real sequences and take powers; frequencies that cannot matter are left out.
-        if (first_law) {
-            all_re.assign(size / 2 + 1, 1.0);
-            all_im.assign(size / 2 + 1, 0.0);
-            low_re = all_re;
-            low_im = all_im;
-            first_law = false;
+        const double unit_mass = 1.0 / upper_sum;
+        for (std::size_t i = 0; i < n; ++i) {
+            b.upper.mass[i] *= unit_mass;
+            b.lower.mass[i] *= unit_mass;
         }
-        const auto copies = static_cast<std::uint64_t>(t.copies);
-        const double negligible = std::exp(-120.0 / t.copies) * (1.0 - kLibm);  // |x|^copies < e^-60
-        for (std::size_t j = 0; j <= size / 2; ++j) {
-            const std::size_t mirror = (size - j) & (size - 1);
-            if (j % 65536 == 0) stop();
-            Complex up = {0.5 * (re[j] + re[mirror]), 0.5 * (im[j] - im[mirror])};
-            Complex low = {0.5 * (im[j] + im[mirror]), -0.5 * (re[j] - re[mirror])};
-            const auto power = [&](Complex x, double& out_re, double& out_im) {
-                const double square = norm2(x);
-                if (out_re == 0.0 && out_im == 0.0) return;
-                if (square < negligible) {
-                    out_re = out_im = 0.0;
-                    return;
-                }
-                Complex result = {out_re, out_im};
-                for (std::uint64_t k = copies;;) {
-                    if ((k & 1U) != 0U) result = result * x;
-                    k >>= 1U;
-                    if (k == 0) break;
-                    x = x * x;
-                }
-                out_re = result.re;
-                out_im = result.im;
-            };
-            power(up, all_re[j], all_im[j]);
-            power(low, low_re[j], low_im[j]);
-        }
-        // Squarings and products: 4 roundings each, the error of a power counts its exponent.
-        transform_err += t.copies * 16.0 * kRound + std::sqrt(static_cast<double>(size)) * 1e-26;
+        return TiltedList{std::move(b.upper.mass), std::move(b.lower.mass), b.first, t.copies};
+    };
+    // The few frequencies that matter first, as long as all lists together are not longer than a transform's
+    // arrays. A product costs about a thirtieth of what a transform there and back takes for an entry.
+    constexpr double kProductsOfEntry = 40.0;
+    const bool single_release = comp.terms.size() == 1 && comp.terms[0].copies == 1.0;
+    std::vector<TiltedList> lists;
+    std::size_t kept = 0;
+    for (const Term& t : comp.terms) {
+        lists.push_back(prepare(t));
+        if (!in_range) return nothing_known(comp);
+        kept += lists.back().upper.size();
+        if (kept > 2 * size) break;
     }
-    double spectrum = 0.0;
-    if (!single_release) {
-        for (std::size_t j = 0; j <= size / 2; ++j) {
-            const std::size_t mirror = (size - j) & (size - 1);
-            // upper + i lower, both real sequences
-            re[j] = all_re[j] - low_im[j];
-            im[j] = all_im[j] + low_re[j];
-            re[mirror] = all_re[j] + low_im[j];
-            im[mirror] = -all_im[j] + low_re[j];
-        }
-        for (std::size_t j = 0; j < size; ++j) spectrum += re[j] * re[j] + im[j] * im[j];
-        fourier_inverse(re, im, stop);
-    }
-    // || error of the composed tilted masses ||_2: the forward error (its L2 norm is divided by sqrt(size) on the
-    // way back and multiplied by it on the way in), and the inverse transform's own.
-    const double l2 = (transform_err + unit * std::sqrt(spectrum) / std::sqrt(static_cast<double>(size))) * 1.01;
-
+    const bool all_kept = lists.size() == comp.terms.size();
+    if (!all_kept) lists.pop_back();
     // delta = exp(log_scale - c eps) sum over n of tilted mass * exp(-c x)(1 - exp(-x)), x = loss - eps > 0. The
     // window is one period around the centre; eps is somewhere inside or below.
-    double upper = 0.0, lower = 0.0, weight2 = 0.0;
     const double half = static_cast<double>(size / 2);
-    // Indices are known modulo the period; the window of one period around the tilted mean decides.
-    const double centre = std::nearbyint((plan.mean - offset) / plan.step);
-    const double start = std::fmod(centre, static_cast<double>(size));
-    const double pay = std::exp(c * std::log(c) - (1.0 + c) * std::log1p(c));
-    const double slip =
-        offset_err +
-        4.0 * kRound * (std::fabs(epsilon) + std::fabs(offset) + plan.step * (std::fabs(centre) + half));
-    const double drift = 1.01 * slip * (1.0 + c) * std::exp(c * slip);
-    for (std::size_t j = 0; j < size; ++j) {
-        double n = static_cast<double>(j) - start;  // relative to the centre, in [-half, half)
-        while (n >= half) n -= static_cast<double>(size);
-        while (n < -half) n += static_cast<double>(size);
-        const double x = (offset - epsilon) + plan.step * (centre + n);
-        if (x <= -slip) continue;
-        // The weight e^{-cx}(1 - e^{-x}) moves by at most slip (1+c) e^{-cx} e^{c slip} when x is off by slip.
-        const double fall = std::exp(-c * x);
-        const double middle = x > 0.0 ? fall * -std::expm1(-x) : 0.0;
-        const double w = middle + fall * drift;
-        upper += std::max(0.0, re[j]) * w;
-        weight2 += w * w;
-        lower += std::max(0.0, im[j]) * std::max(0.0, middle - fall * drift);
+    const auto centre_now = [&] { return std::nearbyint((plan.mean - offset) / plan.step); };
+    const auto slip_now = [&] {
+        return offset_err +
+               4.0 * kRound *
+                   (std::fabs(epsilon) + std::fabs(offset) + plan.step * (std::fabs(centre_now()) + half));
+    };
+    // The weight e^{-cx}(1 - e^{-x}) moves by at most slip (1+c) e^{-cx} e^{c slip} when x is off by slip.
+    const auto drift_now = [&] { return 1.01 * slip_now() * (1.0 + c) * std::exp(c * slip_now()); };
+    double upper = 0.0, lower = 0.0, noise = 0.0;
+    DirectSum few;
+    if (all_kept && !single_release) {
+        const double bottom = centre_now() - half;
+        double from = std::max(bottom, std::floor((epsilon - offset) / plan.step));
+        double x0 = (offset - epsilon) + plan.step * from;
+        for (int i = 0; i < 3 && !(x0 > 0.0); ++i) {
+            from += 1.0;
+            x0 = (offset - epsilon) + plan.step * from;
+        }
+        if (std::fabs(from) < 9e15)
+            few = direct_spectrum(lists, size,
+                                  {c, plan.step, x0, static_cast<std::int64_t>(from), bottom + 2.0 * half - from},
+                                  kProductsOfEntry * static_cast<double>(size * (lists.size() + 1)), stop);
     }
-    const double noise = l2 * std::sqrt(weight2);
+    double transform_err = 0.0;  // L2, relative to unit lists
+    double spectrum = 0.0;
+    if (few.valid) {
+        // All tilted mass, 1, under a weight that drifts by at most drift e^{-cx}, x > -slip.
+        upper = few.upper + 1.01 * drift_now();
+        lower = few.lower - 1.01 * drift_now();
+        noise = few.err;
+    } else {
+        const double unit = transform_error(size);
+        std::vector<double> re(size), im(size), all_re, all_im, low_re, low_im;
+        bool first_law = true;
+        for (std::size_t i = 0; i < comp.terms.size(); ++i) {
+            const Term& t = comp.terms[i];
+            const TiltedList list = i < lists.size() ? std::move(lists[i]) : prepare(t);
+            if (!in_range) return nothing_known(comp);
+            std::fill(re.begin(), re.end(), 0.0);
+            std::fill(im.begin(), im.end(), 0.0);
+            // Folded into the transform's period.
+            std::int64_t at = list.first % period;
+            if (at < 0) at += period;
+            for (std::size_t j = 0; j < list.upper.size(); ++j) {
+                re[static_cast<std::size_t>(at)] += list.upper[j];
+                im[static_cast<std::size_t>(at)] += list.lower[j];
+                if (++at == period) at = 0;
+            }
+            if (single_release) break;
+            double norm = 0.0;
+            for (std::size_t j = 0; j < size; ++j) norm += re[j] * re[j] + im[j] * im[j];
+            fourier_forward(re, im, stop);
+            transform_err += t.copies * unit * std::sqrt(norm) * 1.5;
+            // Separate the two real sequences and take powers; frequencies that cannot matter are left out.
+            if (first_law) {
+                all_re.assign(size / 2 + 1, 1.0);
+                all_im.assign(size / 2 + 1, 0.0);
+                low_re = all_re;
+                low_im = all_im;
+                first_law = false;
+            }
+            const auto copies = static_cast<std::uint64_t>(t.copies);
+            const double negligible = std::exp(-120.0 / t.copies) * (1.0 - kLibm);  // |x|^copies < e^-60
+            for (std::size_t j = 0; j <= size / 2; ++j) {
+                const std::size_t mirror = (size - j) & (size - 1);
+                if (j % 65536 == 0) stop();
+                Complex up = {0.5 * (re[j] + re[mirror]), 0.5 * (im[j] - im[mirror])};
+                Complex low = {0.5 * (im[j] + im[mirror]), -0.5 * (re[j] - re[mirror])};
+                const auto power = [&](Complex x, double& out_re, double& out_im) {
+                    const double square = norm2(x);
+                    if (out_re == 0.0 && out_im == 0.0) return;
+                    if (square < negligible) {
+                        out_re = out_im = 0.0;
+                        return;
+                    }
+                    Complex result = {out_re, out_im};
+                    for (std::uint64_t k = copies;;) {
+                        if ((k & 1U) != 0U) result = result * x;
+                        k >>= 1U;
+                        if (k == 0) break;
+                        x = x * x;
+                    }
+                    out_re = result.re;
+                    out_im = result.im;
+                };
+                power(up, all_re[j], all_im[j]);
+                power(low, low_re[j], low_im[j]);
+            }
+            // Squarings and products: 4 roundings each, the error of a power counts its exponent.
+            transform_err += t.copies * 16.0 * kRound + std::sqrt(static_cast<double>(size)) * 1e-26;
+        }
+        if (!single_release) {
+            for (std::size_t j = 0; j <= size / 2; ++j) {
+                const std::size_t mirror = (size - j) & (size - 1);
+                // upper + i lower, both real sequences
+                re[j] = all_re[j] - low_im[j];
+                im[j] = all_im[j] + low_re[j];
+                re[mirror] = all_re[j] + low_im[j];
+                im[mirror] = -all_im[j] + low_re[j];
+            }
+            for (std::size_t j = 0; j < size; ++j) spectrum += re[j] * re[j] + im[j] * im[j];
+            fourier_inverse(re, im, stop);
+        }
+        // || error of the composed tilted masses ||_2: the forward error (its L2 norm is divided by sqrt(size) on
+        // the way back and multiplied by it on the way in), and the inverse transform's own.
+        const double l2 =
+            (transform_err + unit * std::sqrt(spectrum) / std::sqrt(static_cast<double>(size))) * 1.01;
+
+        // Indices are known modulo the period; the window of one period around the tilted mean decides.
+        const double centre = centre_now();
+        const double start = std::fmod(centre, static_cast<double>(size));
+        const double slip = slip_now();
+        const double drift = drift_now();
+        double weight2 = 0.0;
+        for (std::size_t j = 0; j < size; ++j) {
+            double n = static_cast<double>(j) - start;  // relative to the centre, in [-half, half)
+            while (n >= half) n -= static_cast<double>(size);
+            while (n < -half) n += static_cast<double>(size);
+            const double x = (offset - epsilon) + plan.step * (centre + n);
+            if (x <= -slip) continue;
+            const double fall = std::exp(-c * x);
+            const double middle = x > 0.0 ? fall * -std::expm1(-x) : 0.0;
+            const double w = middle + fall * drift;
+            upper += std::max(0.0, re[j]) * w;
+            weight2 += w * w;
+            lower += std::max(0.0, im[j]) * std::max(0.0, middle - fall * drift);
+        }
+        noise = l2 * std::sqrt(weight2);
+    }
+    const double centre = centre_now();
+    const double slip = slip_now();
+    const double pay = std::exp(c * std::log(c) - (1.0 + c) * std::log1p(c));
     // Outside the window: tilted mass by Chernoff at c_right and c_left, each relative to exp(log_scale).
     const double window_top = offset + plan.step * (centre + half - 1.0);
     const double window_bottom = offset + plan.step * (centre - half);

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "dpcore/direct_spectrum.hpp"
+#include "dpcore/exp_block.hpp"
 #include "dpcore/fourier.hpp"
 
 namespace dpcore {
@@ -32,6 +33,9 @@ constexpr Rule kRules[3] = {
 // Share of the longest panel up to which two and three points keep the same error as five points on all of it.
 constexpr double kTwoPoints = 0.007;
 constexpr double kThreePoints = 0.1;
+const Rule& rule_for(double length, double longest) {
+    return kRules[length <= kTwoPoints * longest ? 0 : length <= kThreePoints * longest ? 1 : 2];
+}
 // Panels are short enough that the rule's error is below 2e-13 relative: see docs, "Bin masses".
 constexpr double kPanelTurn = 0.7;
 constexpr double kMassErr = 4e-13;
@@ -64,11 +68,13 @@ public:
     // A mass whose loss is `above` beyond grid point n, 0 <= above <= step; nearest: belongs to the upper half of
     // that cell.
     void add(double n, double above, double mass, bool nearest_is_next) {
-        const std::size_t i = index(n);
-        // One exponential for all: 1 - e^-above is the share of the upper point, e^-above - e^-step of the lower,
-        // both over 1 - e^-step, and 1 - e^{step-above} = -e^step (e^-above - e^-step). The rounding of the
-        // difference moves the loss by less than step times 2 kLibm, within the error charged for a mass.
-        const double fall = std::min(denominator_, -std::expm1(-above));
+        add_fallen(index(n), std::min(denominator_, -std::expm1(-above)), mass, nearest_is_next);
+    }
+    // The same for fall = 1 - e^-above, 0 <= fall <= 1 - e^-step. One exponential for all: 1 - e^-above is the
+    // share of the upper point, e^-above - e^-step of the lower, both over 1 - e^-step, and 1 - e^{step-above} =
+    // -e^step (e^-above - e^-step). The rounding of the difference moves the loss by less than step times 2 kLibm,
+    // within the error charged for a mass.
+    void add_fallen(std::size_t i, double fall, double mass, bool nearest_is_next) {
         const double rest = denominator_ - fall;
         upper_[i + 1] += mass * (fall / denominator_);
         upper_[i] += mass * (rest / denominator_);
@@ -77,26 +83,53 @@ public:
         lift_[j] += mass * (nearest_is_next ? (rest > 0.0 ? -grow_ * rest : 0.0)
                                             : fall);  // sum of mass (1 - e^{-(l - point)})
     }
+    double largest_fall() const { return denominator_; }
+    std::size_t index(double n) const { return static_cast<std::size_t>(static_cast<std::int64_t>(n) - first_); }
+
     // Whole cells [n, n+1): nodes at the same places in each, the first half of them in its lower half.
-    template <class Density>
-    void add_cells(double first, double count, int points, const double* at, const double* weight,
-                   Density density) {
-        double share[6], rest[6], lift[6];
+    // Density: factor times e^{exponent(loss)}.
+    template <class Exponent>
+    void add_cells(double first, double count, int points, const double* at, const double* weight, double factor,
+                   Exponent exponent) {
+        constexpr int kCells = 64;
+        double scaled[6], share[6], rest[6], lift[6], density[6 * kCells];
         for (int q = 0; q < points; ++q) {
+            scaled[q] = weight[q] * factor;
             share[q] = -std::expm1(-at[q]) / denominator_;
             rest[q] = -std::exp(-at[q]) * std::expm1(at[q] - step_) / denominator_;
             lift[q] = -std::expm1(2 * q < points ? -at[q] : step_ - at[q]);
         }
-        for (double n = first; n < first + count; n += 1.0) {
+        for (double n = first; n < first + count; n += kCells) {
+            const int cells = static_cast<int>(std::min<double>(kCells, first + count - n));
+            double least = 0.0, most = 0.0;
+            for (int k = 0; k < cells; ++k)
+                for (int q = 0; q < points; ++q) {
+                    const double e = exponent(point(n + k) + at[q]);
+                    density[k * points + q] = e;
+                    least = std::min(least, e);
+                    most = std::max(most, e);
+                }
+            if (least > -700.0 && most < 700.0)
+                exp_block(density, density, static_cast<std::size_t>(cells * points));
+            else
+                for (int k = 0; k < cells * points; ++k) density[k] = std::exp(density[k]);
             const std::size_t i = index(n);
-            const double base = point(n);
-            for (int q = 0; q < points; ++q) {
-                const double mass = weight[q] * density(base + at[q]);
-                const std::size_t j = 2 * q < points ? i : i + 1;
-                upper_[i + 1] += mass * share[q];
-                upper_[i] += mass * rest[q];
-                around_[j] += mass;
-                lift_[j] += mass * lift[q];
+            for (int k = 0; k < cells; ++k) {
+                double up[2] = {}, around[2] = {}, lifted[2] = {};
+                for (int q = 0; q < points; ++q) {
+                    const double mass = scaled[q] * density[k * points + q];
+                    const int side = 2 * q < points ? 0 : 1;
+                    up[1] += mass * share[q];
+                    up[0] += mass * rest[q];
+                    around[side] += mass;
+                    lifted[side] += mass * lift[q];
+                }
+                for (int side = 0; side < 2; ++side) {
+                    const std::size_t j = i + static_cast<std::size_t>(k + side);
+                    upper_[j] += up[side];
+                    around_[j] += around[side];
+                    lift_[j] += lifted[side];
+                }
             }
         }
     }
@@ -125,12 +158,12 @@ public:
         upper_[i] += mass * (1.0 - share);
         atoms_.push_back({i, mass});
     }
-    Buckets finish() const {
+    Buckets finish() {
         Buckets out;
         out.step = step_;
         out.offset = offset_;
         out.first = first_;
-        out.upper.mass = upper_;
+        out.upper.mass = std::move(upper_);
         out.lower.mass = even_out();
         for (const auto& a : atoms_) out.lower.mass[a.first] += a.second;
         out.mass_err = kMassErr;
@@ -138,8 +171,6 @@ public:
     }
 
 private:
-    std::size_t index(double n) const { return static_cast<std::size_t>(static_cast<std::int64_t>(n) - first_); }
-
     // lift_[j]/around_[j] = 1 - e^{-h}: cell j merges to point + h. Where h < 0 it takes a share of the cell
     // above, which is enough to reach the point even if nothing is taken from j itself; where h > 0 it takes a
     // share of the cell below, not more than leaves it at the point if kMost of j were taken away. What is left
@@ -147,38 +178,38 @@ private:
     std::vector<double> even_out() const {
         constexpr double kMost = 0.5;
         std::vector<double> share(size_, 0.0);  // of cell j, given away
-        std::vector<double> gain(size_, 0.0);
-        std::vector<double> out(size_, 0.0);
+        std::vector<double> out(size_, 0.0);    // what is gained, in the end all of it
+        const double shrink = std::exp(-step_);
         std::vector<std::size_t> down;  // cells that have to be rounded down by a whole step
         for (std::size_t j = 1; j + 1 < size_; ++j) {
             if (!(around_[j] > 0.0) || lift_[j] == 0.0) continue;
             if (lift_[j] < 0.0) {
                 // 1 - e^{-(l - point_j)} of the cell above: 1 - e^{-step} (1 - lift/around)
                 const double height =
-                    around_[j + 1] > 0.0 ? 1.0 - std::exp(-step_) * (1.0 - lift_[j + 1] / around_[j + 1]) : 0.0;
+                    around_[j + 1] > 0.0 ? 1.0 - shrink * (1.0 - lift_[j + 1] / around_[j + 1]) : 0.0;
                 const double need = height > 0.0 ? -lift_[j] / (height * around_[j + 1]) * (1.0 + 1e-9) : kInf;
                 // A cell above its point relies on 0.9 of itself (below), one under its point on nothing.
                 const double most = lift_[j + 1] > 0.0 ? 0.1 : kMost;
                 if (need < 0.25 && share[j + 1] + need < most) {
                     share[j + 1] += need;
-                    gain[j] += need * around_[j + 1];
+                    out[j] += need * around_[j + 1];
                 } else {
                     down.push_back(j);
                 }
             } else {
                 const double depth =
-                    around_[j - 1] > 0.0 ? std::exp(step_) * (1.0 - lift_[j - 1] / around_[j - 1]) - 1.0 : 0.0;
+                    around_[j - 1] > 0.0 ? grow_ * (1.0 - lift_[j - 1] / around_[j - 1]) - 1.0 : 0.0;
                 // Only a part is needed for a valid bound; all of it is wanted for a narrow one. 0.9: of cell j up
                 // to a tenth may be given away to others.
                 const double want = depth > 0.0 ? 0.9 * lift_[j] / (depth * around_[j - 1]) : 0.0;
                 if (want > 0.0 && want < 0.25 && share[j - 1] + want < 0.1) {
                     share[j - 1] += want;
-                    gain[j] += want * around_[j - 1];
+                    out[j] += want * around_[j - 1];
                 }
             }
         }
         // Cells with h > 0 rely on at least 0.9 of themselves; those with h < 0 on nothing.
-        for (std::size_t j = 0; j < size_; ++j) out[j] = around_[j] * (1.0 - share[j]) + gain[j];
+        for (std::size_t j = 0; j < size_; ++j) out[j] += around_[j] * (1.0 - share[j]);
         for (const std::size_t j : down) {
             // Without what it was given (nothing: it gave up), the rest of cell j moves to the point below.
             const double rest = around_[j] * (1.0 - share[j]);
@@ -231,10 +262,7 @@ void integrate(Collector& out, double step, double low, double high, double long
             const double right = a + (b - a) * ((p + 1.0) / pieces);
             const double middle = 0.5 * (left + right);
             const double radius = 0.5 * (right - left);
-            const double length = right - left;
-            const Rule& rule = kRules[length <= kTwoPoints * longest     ? 0
-                                      : length <= kThreePoints * longest ? 1
-                                                                         : 2];
+            const Rule& rule = rule_for(right - left, longest);
             for (int q = 0; q < rule.points; ++q) {
                 const double x = middle + radius * rule.node[q];
                 const double loss = loss_at(x);
@@ -245,13 +273,87 @@ void integrate(Collector& out, double step, double low, double high, double long
     }
 }
 
+// The same for the mixture (1-q) N(0, s2) + q N(1, s2) against N(0, s2), with ratio W = 1 - q + q e^y, y = (x -
+// 1/2)/s2, where everything stays in the range of double. No logarithm of W is taken: the shares of a loss log W
+// depend on e^-above = e^base/W alone (add: the loss is -log W). That is good to a few roundings of 1, which moves
+// the loss by as much: the caller charges it (kMixtureLoss).
+constexpr double kMixtureLoss = 2.0 * kLibm + 32.0 * kRound;
+
+void integrate_mixture(Collector& out, double step, double low, double high, double longest, double s2, double q,
+                       bool removal, double loss_low, double loss_high, StopCheck check) {
+    constexpr std::size_t kNodes = 512;
+    double x[kNodes], y[kNodes], density[kNodes], weight[kNodes], origin[kNodes];
+    std::size_t cell[kNodes];
+    bool second[kNodes];
+    std::size_t count = 0;
+    const double unit = 0.39894228040143267794 / std::sqrt(s2);
+    const double most = out.largest_fall();
+    const auto flush = [&] {
+        for (std::size_t i = 0; i < count; ++i) {
+            y[i] = (x[i] - 0.5) / s2;
+            density[i] = -x[i] * x[i] / (2.0 * s2);
+        }
+        exp_block(y, y, count);
+        exp_block(density, density, count);
+        for (std::size_t i = 0; i < count; ++i) {
+            const double ratio = (1.0 - q) + q * y[i];
+            const double down = removal ? origin[i] / ratio : origin[i] * ratio;
+            const double mass = weight[i] * unit * density[i] * (removal ? ratio : 1.0);
+            out.add_fallen(cell[i], std::min(most, std::max(0.0, 1.0 - down)), mass, second[i]);
+        }
+        count = 0;
+    };
+    const double half = 0.5 * step;
+    const double from = std::floor(loss_low / half);
+    const double last = std::floor(loss_high / half);
+    refuse(last - from);
+    refuse((high - low) / longest);  // far out in the tail the panels, not the buckets, are the work
+    const double sign = removal ? 1.0 : -1.0;
+    double edge = removal ? low : high;  // where the last panel ended
+    double base = 1.0;                   // e^{point of the cell}
+    std::size_t turns = 0;
+    for (double m = from; m <= last; m += 1.0) {
+        const double n = std::floor(0.5 * m);
+        const bool second_half = m - 2.0 * n > 0.5;
+        if (!second_half || m == from) base = std::exp(step * n);
+        double a = edge;
+        double b = removal ? high : low;
+        if (m != last) {
+            const double v = (std::exp(sign * half * (m + 1.0)) - (1.0 - q)) / q;
+            b = v > 0.0 ? std::min(high, std::max(low, 0.5 + s2 * std::log(v))) : low;
+        }
+        b = removal ? std::max(a, b) : std::min(a, b);  // rounding must not turn a panel round
+        edge = b;
+        if (a > b) std::swap(a, b);
+        const double pieces = std::max(1.0, std::ceil((b - a) / longest));
+        for (double p = 0.0; p < pieces; p += 1.0) {
+            if (turns++ % 16384 == 0) check();
+            const double left = a + (b - a) * (p / pieces);
+            const double right = a + (b - a) * ((p + 1.0) / pieces);
+            const double middle = 0.5 * (left + right);
+            const double radius = 0.5 * (right - left);
+            const Rule& rule = rule_for(right - left, longest);
+            if (count + static_cast<std::size_t>(rule.points) > kNodes) flush();
+            for (int k = 0; k < rule.points; ++k) {
+                x[count] = middle + radius * rule.node[k];
+                weight[count] = radius * rule.weight[k];
+                origin[count] = base;
+                cell[count] = out.index(n);
+                second[count] = second_half;
+                ++count;
+            }
+        }
+    }
+    flush();
+}
+
 // The same where the loss is the coordinate itself: whole cells have the same nodes, so that their shares are
 // tabulated.
-template <class Density>
-void integrate_linear(Collector& out, double step, double low, double high, double longest, Density density,
-                      StopCheck check) {
+template <class Exponent>
+void integrate_linear(Collector& out, double step, double low, double high, double longest, double factor,
+                      Exponent exponent, StopCheck check) {
     const auto same = [](double l) { return l; };
-    const auto both = [&](double l, double) { return density(l); };
+    const auto both = [&](double l, double) { return factor * std::exp(exponent(l)); };
     const double offset = out.point(0.0);
     const double first = std::ceil((low - offset) / step);
     const double last = std::floor((high - offset) / step);
@@ -271,14 +373,14 @@ void integrate_linear(Collector& out, double step, double low, double high, doub
     constexpr double kCells = 16384.0;  // below a millisecond each
     for (double from = first; from < last; from += kCells) {
         check();
-        out.add_cells(from, std::min(kCells, last - from), 2 * rule.points, at, weight, density);
+        out.add_cells(from, std::min(kCells, last - from), 2 * rule.points, at, weight, factor, exponent);
     }
     integrate(out, step, out.point(last), high, longest, same, same, both, check);
 }
 
 double window(double tolerance) { return std::sqrt(2.0 * std::log(1.0 / tolerance)); }
 
-// Discretises `law` for use under the tilt c; tail: tilted mass left out (a bound), relative to M(c).
+// Tail: tilted mass left out (a bound), relative to M(c).
 struct Discrete {
     Buckets buckets;
     double tail = 0.0;
@@ -287,7 +389,9 @@ struct Discrete {
     bool underflows = true;  // masses may have been lost below the smallest double
 };
 
-Discrete discretise(const LossLaw& law, double step, double c_near, double c, double c_far, StopCheck check) {
+// Discretises `law` for use under the tilt c. tilted: the caller charges loss_err.
+Discrete discretise(const LossLaw& law, double step, double c_near, double c, double c_far, bool tilted,
+                    StopCheck check) {
     constexpr double kTail = 1e-16;
     const std::vector<double> p = law.parameters();
     Discrete out;
@@ -305,10 +409,10 @@ Discrete discretise(const LossLaw& law, double step, double c_near, double c, do
                 std::min(0.5 * c * c * sd * sd, 0.5 * std::max(low, 0.0) * std::max(low, 0.0) + 600.0);
             out.log_scale = lift;
             integrate_linear(
-                collect, step, rho + sd * low, rho + sd * high, longest,
+                collect, step, rho + sd * low, rho + sd * high, longest, 0.39894228040143267794 / sd,
                 [=](double l) {
                     const double x = (l - rho) / sd;
-                    return 0.39894228040143267794 / sd * std::exp(lift - 0.5 * x * x);
+                    return lift - 0.5 * x * x;
                 },
                 check);
             out.buckets = collect.finish();
@@ -320,8 +424,7 @@ Discrete discretise(const LossLaw& law, double step, double c_near, double c, do
         case LawKind::laplace: {
             const double e = p[0];
             Collector collect(step, e - step * std::floor(e / step), -e, e);
-            integrate_linear(
-                collect, step, -e, e, 1.0, [e](double l) { return 0.25 * std::exp(0.5 * (l - e)); }, check);
+            integrate_linear(collect, step, -e, e, 1.0, 0.25, [e](double l) { return 0.5 * (l - e); }, check);
             collect.add_atom(e, 0.5);
             collect.add_atom(-e, 0.5 * std::exp(-e));
             out.buckets = collect.finish();
@@ -347,6 +450,18 @@ Discrete discretise(const LossLaw& law, double step, double c_near, double c, do
                 s * kPanelTurn / (reach + (std::fabs(power) + std::max(0.0, c_far)) / s + 3.2), 0.25 * s2);
             Collector collect(step, 0.0, std::min(sign * lambda(low), sign * lambda(high)),
                               std::max(sign * lambda(low), sign * lambda(high)));
+            // The short way costs a few roundings of 1 in the loss: too many for losses that are small themselves.
+            const double farthest = std::max(-low, high);
+            if (tilted && step >= 1e-6 && (high + 0.5) / s2 < 600.0 && farthest * farthest / (2.0 * s2) < 690.0) {
+                const double ends[2] = {sign * lambda(low), sign * lambda(high)};
+                integrate_mixture(collect, step, low, high, longest, s2, q, removal, std::min(ends[0], ends[1]),
+                                  std::max(ends[0], ends[1]), check);
+                out.loss_err = kMixtureLoss + 4.0 * kRound * std::max(std::fabs(ends[0]), std::fabs(ends[1]));
+                out.buckets = collect.finish();
+                out.buckets.mass_err += 1e-13;
+                out.tail = 4.0 * kTail;
+                break;
+            }
             integrate(
                 collect, step, low, high, longest, [=](double x) { return sign * lambda(x); },
                 [=](double l) {
@@ -424,7 +539,7 @@ double BucketList::total() const {
 }
 
 Buckets Buckets::of(const LossLaw& law, double step, double low, double high, StopCheck stop) {
-    Discrete d = discretise(law, step, 0.0, 0.0, 0.0, stop);
+    Discrete d = discretise(law, step, 0.0, 0.0, 0.0, false, stop);
     Buckets b = std::move(d.buckets);
     b.upper.above += d.tail;
     b.lower.below += d.tail;
@@ -627,48 +742,6 @@ LogBounds nothing_known(const Composition& comp) {
     return add_infinite_mass(comp, {-kInf, comp.log_finite_mass + comp.log_mass_err});
 }
 
-// One release needs no transform: delta straight from the tilted lists.
-LogBounds single_delta(const Composition& comp, double epsilon, double step, double c, StopCheck stop) {
-    const Discrete d = discretise(*comp.terms[0].law, step, c, c, c, stop);
-    const Buckets& b = d.buckets;
-    const std::size_t n = b.upper.mass.size();
-    double top = -kInf;
-    for (std::size_t i = 0; i < n; ++i)
-        if (b.upper.mass[i] > 0.0 && (i % 16 == 0 || n < 4096))
-            top = std::max(top, c * b.loss(i) + std::log(b.upper.mass[i]));
-    if (!std::isfinite(top)) return nothing_known(comp);
-    // mass (1 - e^{eps - l}) for l > eps, relative to e^{top - c eps}: mass e^{c eps - top} times the payoff.
-    const double scale = c * epsilon - top;
-    if (!(scale < 650.0)) return nothing_known(comp);
-    const double slip =
-        8.0 * kRound *
-        (std::fabs(epsilon) + std::fabs(b.loss(0)) + std::fabs(b.loss(n - 1)) + std::fabs(b.offset));
-    double upper = 0.0, lower = 0.0, mass = 0.0;
-    const double factor = std::exp(scale);
-    for (std::size_t i = 0; i < n; ++i) {
-        const double x = b.loss(i) - epsilon;
-        if (b.upper.mass[i] > 0.0) mass += std::exp(c * b.loss(i) - top + std::log(b.upper.mass[i]));
-        if (x + slip <= 0.0) continue;
-        const double pay = x > 0.0 ? -std::expm1(-x) : 0.0;
-        upper += b.upper.mass[i] * factor * (pay + 1.01 * slip);
-        lower += b.lower.mass[i] * factor * std::max(0.0, pay - 1.01 * slip);
-    }
-    // Tabulated range: all but d.tail of the tilted law.
-    const double pay = std::exp(c * std::log(c) - (1.0 + c) * std::log1p(c));
-    const double outside =
-        (d.tail * 1.01 * mass +
-         static_cast<double>(n) * std::exp(std::max(c * b.loss(n - 1), c * b.loss(0)) - top - 744.0)) *
-        pay;
-    const double slack = b.mass_err * 2.0 + (static_cast<double>(n) + 64.0) * kRound +
-                         8.0 * kLibm * (1.0 + std::fabs(scale)) + 4.0 * kRound * d.log_scale;
-    const double base = top - d.log_scale - c * epsilon;
-    const double high = (upper + outside) * (1.0 + slack);
-    const double low = (lower - outside) * (1.0 - slack);
-    if (!(std::isfinite(high) && std::isfinite(base))) return nothing_known(comp);
-    return add_infinite_mass(comp, {low > 0.0 ? base + std::log(low) - 4.0 * kRound * std::fabs(base) : -kInf,
-                                    base + std::log(high) + 4.0 * kRound * std::fabs(base)});
-}
-
 // mass e^{tilt loss - top} over a list: one exponential a block and a table of e^{tilt step j}, or through the
 // logarithm where the factors alone would leave the range of double.
 class Powers {
@@ -697,6 +770,69 @@ private:
     bool plain_ = false;
     double table_[kBlock] = {};
 };
+
+// One release needs no transform: delta straight from the tilted lists.
+LogBounds single_delta(const Composition& comp, double epsilon, double step, double c, StopCheck stop) {
+    const Discrete d = discretise(*comp.terms[0].law, step, c, c, c, true, stop);
+    const Buckets& b = d.buckets;
+    const std::size_t n = b.upper.mass.size();
+    double top = -kInf;
+    for (std::size_t i = 0; i < n; ++i)
+        if (b.upper.mass[i] > 0.0 && (i % 16 == 0 || n < 4096))
+            top = std::max(top, c * b.loss(i) + std::log(b.upper.mass[i]));
+    if (!std::isfinite(top)) return nothing_known(comp);
+    // mass (1 - e^{eps - l}) for l > eps, relative to e^{top - c eps}: mass e^{c eps - top} times the payoff.
+    const double scale = c * epsilon - top;
+    if (!(scale < 650.0)) return nothing_known(comp);
+    const double slip = d.loss_err + 8.0 * kRound *
+                                         (std::fabs(epsilon) + std::fabs(b.loss(0)) + std::fabs(b.loss(n - 1)) +
+                                          std::fabs(b.offset));
+    double upper = 0.0, lower = 0.0, mass = 0.0;
+    const double factor = std::exp(scale);
+    Powers here(c, top, b);
+    // 1 - e^-x from the start of a block on: (1 - e^-y) + e^-y (1 - e^{-step j}), nothing cancels where y >= 0.
+    // Below 0, and where a block straddles it, one by one.
+    double fallen[Powers::kBlock];
+    for (std::size_t j = 0; j < Powers::kBlock; ++j) fallen[j] = -std::expm1(-step * static_cast<double>(j));
+    for (std::size_t from = 0; from < n; from += Powers::kBlock) {
+        const std::size_t count = std::min(Powers::kBlock, n - from);
+        here.start(from);
+        double sum = 0.0;
+        for (std::size_t j = 0; j < count; ++j) sum += here.times(b.upper.mass[from + j], j);
+        mass += sum;
+        const double y = b.loss(from) - epsilon;
+        if (b.loss(from + count - 1) - epsilon + slip <= 0.0) continue;
+        const double whole = y >= 0.0 ? -std::expm1(-y) : 0.0;
+        const double rest = y >= 0.0 ? std::exp(-y) : 0.0;
+        double high = 0.0, low = 0.0;
+        for (std::size_t j = 0; j < count; ++j) {
+            double pay = whole + rest * fallen[j];
+            if (y < 0.0) {
+                const double x = b.loss(from + j) - epsilon;
+                if (x + slip <= 0.0) continue;
+                pay = x > 0.0 ? -std::expm1(-x) : 0.0;
+            }
+            high += b.upper.mass[from + j] * factor * (pay + 1.01 * slip);
+            low += b.lower.mass[from + j] * factor * std::max(0.0, pay - 1.01 * slip);
+        }
+        upper += high;
+        lower += low;
+    }
+    // Tabulated range: all but d.tail of the tilted law.
+    const double pay = std::exp(c * std::log(c) - (1.0 + c) * std::log1p(c));
+    const double outside =
+        (d.tail * 1.01 * mass +
+         static_cast<double>(n) * std::exp(std::max(c * b.loss(n - 1), c * b.loss(0)) - top - 744.0)) *
+        pay;
+    const double slack = b.mass_err * 2.0 + (static_cast<double>(n) + 64.0) * kRound +
+                         8.0 * kLibm * (1.0 + std::fabs(scale)) + 4.0 * kRound * d.log_scale;
+    const double base = top - d.log_scale - c * epsilon;
+    const double high = (upper + outside) * (1.0 + slack);
+    const double low = (lower - outside) * (1.0 - slack);
+    if (!(std::isfinite(high) && std::isfinite(base))) return nothing_known(comp);
+    return add_infinite_mass(comp, {low > 0.0 ? base + std::log(low) - 4.0 * kRound * std::fabs(base) : -kInf,
+                                    base + std::log(high) + 4.0 * kRound * std::fabs(base)});
+}
 
 std::size_t power_of_two(double count) {
     std::size_t n = 16;
@@ -738,7 +874,7 @@ LogBounds bucket_delta(const Composition& comp, double epsilon, const BucketQuer
     bool in_range = true;
     const auto prepare = [&](const Term& t) {
         stop();
-        Discrete d = discretise(*t.law, plan.step, c_left, c, c_right, stop);
+        Discrete d = discretise(*t.law, plan.step, c_left, c, c_right, true, stop);
         Buckets& b = d.buckets;
         const std::size_t n = b.upper.mass.size();
         // Largest tilted mass for each of the three tilts: sums are taken relative to it.

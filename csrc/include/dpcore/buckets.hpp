@@ -8,13 +8,14 @@
 //            evened out with a thin share of a neighbour so that the merged ratio is the point's own (never above
 //            it): merging outputs is post-processing, so its delta is at most the true one. Bin masses are
 //            integrals of positive functions (five Gauss-Legendre points a panel), never differences. Composition:
-//            both lists tilted by exp(theta L), theta at the saddle point, packed into one complex transform;
-//            powers in the frequency domain; one inverse transform; untilted inside the sum for delta.
+//            both lists tilted by exp(theta L), theta at the saddle point; the few frequencies that matter summed
+//            directly (direct_spectrum.hpp), or, where they are many, both packed into one complex transform,
+//            powers in the frequency domain, one inverse transform; untilted inside the sum for delta.
 // Domain:    grids of up to kMaxBuckets points; a request beyond is refused (std::length_error) before any
 // allocation. Guarantee: lower <= delta <= upper: discretisation by construction; truncation by tilted tail
 // masses; wrap-around by
 //            Chernoff bounds; rounding of the transform by theorem 24.2 of Higham; all in docs/accounting.md.
-// Evidence:  tests/test_accounting_buckets.py, tests/cpp/test_buckets.cpp.
+// Evidence:  tests/test_accounting.py, tests/cpp/test_spectral.cpp, tests/cpp/test_direct_spectrum.cpp.
 // Reference: Meiser and Mohammadi 2018 (privacy buckets); Doroshenko et al. 2022 (connect the dots).
 #pragma once
 

@@ -9,7 +9,7 @@
 // theorem
 //            24.2: t eta/(1 - t eta), eta = mu + gamma_4 (sqrt 2 + mu), t = log2(length), mu the error of a
 //            twiddle factor.
-// Evidence:  tests/cpp/test_fourier.cpp, against direct sums.
+// Evidence:  tests/cpp/test_spectral.cpp, against direct sums.
 #pragma once
 
 #include <cstddef>

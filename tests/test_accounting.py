@@ -715,6 +715,22 @@ def test_calibrate_matches_the_gaussian_formula() -> None:
     assert (acc.from_laplace(epsilon=budget.parameter * 1.0001) * 100).delta(1.0).lower > 1e-6
 
 
+@pytest.mark.parametrize("ends", [(0.999, 1.5), (0.3, 1.001), (1e-3, 1e3), (0.9, 1e6), (1e-6, 1.1), (0.5, 1.7)])
+def test_calibrate_finds_the_root_anywhere_in_the_range(ends: tuple[float, float]) -> None:
+    from dpcore import gaussian
+
+    for delta in (0.3, 1e-6, 1e-200):
+        exact = gaussian.sigma(epsilon=0.7, delta=delta)  # the smallest double that satisfies the target
+        span = (exact * ends[0], exact * ends[1])
+        asked = {"epsilon": 0.7, "delta": delta}
+        found = acc.calibrate(lambda s: acc.from_gaussian(sigma=s), **asked, parameter_range=span)
+        assert exact <= found.parameter <= exact * (1 + 3e-9)
+        assert found.evaluations <= 30
+        span = (1 / span[1], 1 / span[0])
+        found = acc.calibrate(lambda s: acc.from_gaussian(sigma=1 / s), **asked, parameter_range=span)
+        assert exact <= 1 / found.parameter <= exact * (1 + 3e-9)
+
+
 def test_calibrate_edges() -> None:
     def make_loss(s: float) -> acc.PrivacyLoss:
         return acc.from_gaussian(sigma=s)

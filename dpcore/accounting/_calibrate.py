@@ -12,6 +12,8 @@ from dpcore.accounting._loss import PrivacyLoss, _engine
 
 # Fifty halvings of a log-interval of any width reach neighbouring doubles.
 _MOST_STEPS = 200
+# Values of log delta up to this are interpolated as they are.
+_STRAIGHT = 50.0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -120,22 +122,36 @@ def calibrate(
         log = float(loss.log_delta(eps, engine=engine).upper)
         return (log - goal if log > -math.inf else -math.inf), loss
 
-    at_low, at_high = look(low), look(high)
+    known: dict[float, tuple[float, PrivacyLoss]] = {}
+
+    def value(parameter: float) -> float:
+        if parameter not in known:
+            known[parameter] = look(parameter)
+        return known[parameter][0]
+
+    # The ends of a wide range are the costliest losses and the least telling: start inside, and go to an end only
+    # if the target is not met between.
+    middle = math.sqrt(low) * math.sqrt(high)
+    inner = math.sqrt(low) * math.sqrt(middle)
+    a, b = (inner, middle) if low < inner < middle < high else (low, high)
     if increasing is None:
-        increasing = at_high[0] <= at_low[0]
-    safe, (f_safe, loss), risky, (f_risky, _) = (
-        (high, at_high, low, at_low) if increasing else (low, at_low, high, at_high)
-    )
-    if not f_safe <= 0.0:
-        ends = [math.exp(f + goal) if target > 0.0 else math.nan for f in (at_low[0], at_high[0])]
+        if value(a) == value(b) or not math.isfinite(value(a) - value(b)):
+            a, b = low, high
+        increasing = value(b) <= value(a)
+    risky, safe = (a, b) if increasing else (b, a)
+    first, last = (low, high) if increasing else (high, low)  # the least and the most private end
+    if not value(safe) <= 0.0:
+        risky, safe = safe, last
+    elif value(risky) <= 0.0:
+        safe, risky = risky, first
+    if not value(safe) <= 0.0:
+        ends = [math.exp(value(end) + goal) if target > 0.0 else math.nan for end in (low, high)]
         raise ValueError(
             f"no parameter in [{low!r}, {high!r}] satisfies epsilon {eps!r}, delta {target!r}: "
             f"delta is {ends[0]!r} at the lower and {ends[1]!r} at the upper end"
         )
-    if f_risky <= 0.0:
-        safe, loss = risky, at_low[1] if increasing else at_high[1]
-    else:
-        safe, loss = _close_in(look, safe, _finite(f_safe), loss, risky, _finite(f_risky), tolerance)
+    safe = risky if value(risky) <= 0.0 else _close_in(value, safe, risky, tolerance)
+    loss = known[safe][1]
     return Calibration(
         parameter=safe,
         epsilon=eps,
@@ -146,24 +162,31 @@ def calibrate(
     )
 
 
-def _close_in(
-    look: Callable[[float], tuple[float, PrivacyLoss]],
-    safe: float,
-    f_safe: float,
-    loss: PrivacyLoss,
-    risky: float,
-    f_risky: float,
-    tolerance: float,
-) -> tuple[float, PrivacyLoss]:
-    """Illinois' false position in (log parameter, log delta), where the curve is nearly straight."""
+def _close_in(value: Callable[[float], float], safe: float, risky: float, tolerance: float) -> float:
+    """Narrow the bracket to `tolerance` in (log parameter, compressed log delta), where the curve is smooth.
+
+    Inverse interpolation through the bracket and the point it last lost; three steps that do not halve the
+    bracket are followed by one that does.
+    """
     a, b = math.log(risky), math.log(safe)
-    weight_a = weight_b = 1.0
+    fa, fb = _finite(value(risky)), _finite(value(safe))
+    lost: tuple[float, float] | None = None
     width, slow = abs(b - a), 0
     for _ in range(_MOST_STEPS):
         if abs(safe - risky) <= tolerance * safe:
             break
-        fa, fb = f_risky * weight_a, f_safe * weight_b
-        middle = b - fb * (b - a) / (fb - fa) if fa > fb and slow < 3 else 0.5 * (a + b)
+        middle = 0.5 * (a + b)
+        if fa > fb and slow < 3:
+            guess = b - fb * (b - a) / (fb - fa)
+            if lost is not None and lost[1] != fa and lost[1] != fb:
+                c, fc = lost
+                guess = (
+                    a * fb * fc / ((fa - fb) * (fa - fc))
+                    + b * fa * fc / ((fb - fa) * (fb - fc))
+                    + c * fa * fb / ((fc - fa) * (fc - fb))
+                )
+            if min(a, b) <= guess <= max(a, b):
+                middle = guess
         # Next to an end, step over the root: the bracket closes from both sides.
         reach = math.copysign(0.8 * tolerance, b - a)
         if abs(middle - b) < abs(reach):
@@ -175,19 +198,20 @@ def _close_in(
             parameter = math.sqrt(safe) * math.sqrt(risky)
             if not min(safe, risky) < parameter < max(safe, risky):
                 break
-        value, found = look(parameter)
-        if value <= 0.0:
-            safe, loss, b, f_safe, weight_b = parameter, found, math.log(parameter), _finite(value), 1.0
-            weight_a = weight_a / 2.0 if slow else weight_a
+        found = value(parameter)
+        if found <= 0.0:
+            lost = (b, fb)
+            safe, b, fb = parameter, math.log(parameter), _finite(found)
         else:
-            risky, a, f_risky, weight_a = parameter, math.log(parameter), _finite(value), 1.0
-            weight_b = weight_b / 2.0 if slow else weight_b
-        # Three steps that do not halve the bracket are followed by one that does.
+            lost = (a, fa)
+            risky, a, fa = parameter, math.log(parameter), _finite(found)
         slow = slow + 1 if abs(b - a) > 0.5 * width and slow < 3 else 0
         width = abs(b - a)
-    return safe, loss
+    return safe
 
 
 def _finite(x: float) -> float:
-    """Compress `x`: log delta is straight near the root but runs off like a square far from it."""
-    return math.asinh(min(max(x, -1e9), 1e9)) if not math.isnan(x) else -25.0
+    """Compress large `x`: log delta is nearly straight near the root but runs off like a square far from it."""
+    if math.isnan(x) or abs(x) <= _STRAIGHT:
+        return -_STRAIGHT if math.isnan(x) else x
+    return math.copysign(_STRAIGHT * (1.0 + math.log(min(abs(x), 1e9) / _STRAIGHT)), x)

@@ -7,6 +7,8 @@
 
 #include "dpcore/buckets.hpp"
 #include "dpcore/enumeration.hpp"
+#include "dpcore/gaussian.hpp"
+#include "dpcore/normal.hpp"
 #include "dpcore/validation.hpp"
 #include "laplace_sum.hpp"
 
@@ -69,8 +71,71 @@ LogBounds one_laplace(double epsilon0, double epsilon) {
     return {value - err, std::min(0.0, value + err)};
 }
 
+// Gaussian losses add up to the Gaussian mechanism of the summed rho: sensitivity mu = sqrt(2 rho) at sigma 1.
+// Between these two lies the true mu: half the relative error of rho, the root's rounding and that of the products
+// below.
+struct Sensitivities {
+    double low, high;
+};
+Sensitivities gaussian_sensitivity(const Composition& comp) {
+    const double mu = std::sqrt(2.0 * gaussian_rho(*comp.terms[0].law));
+    const double slip = 0.51 * gaussian_rho_err(*comp.terms[0].law) + 4.0 * kRound;
+    return {mu * (1.0 - slip), mu * (1.0 + slip)};
+}
+
+// delta grows with mu. gaussian_log_delta is good to 4 ulp or 1e-13, whichever is larger.
+LogBounds all_gaussian(const Composition& comp, double epsilon) {
+    const Sensitivities mu = gaussian_sensitivity(comp);
+    const auto bound = [epsilon](double sensitivity, double sign) {
+        double value = 0.0;
+        if (epsilon == 0.0) {  // erf(mu/sqrt 8); 1 - delta keeps its digits where delta is near 1
+            const double at = sensitivity * 0.35355339059327376220;
+            value = at < 1.0 ? std::log(std::erf(at)) : std::log1p(-std::erfc(at));
+        } else {
+            value = gaussian_log_delta(epsilon, 1.0, sensitivity);
+        }
+        // An exponent beyond the range of double: certainly below this.
+        if (std::isinf(value)) return sign < 0.0 ? -kInf : -1e308;
+        return std::min(0.0, value + sign * (1e-13 + 9.0 * kRound * std::fabs(value)));
+    };
+    return {bound(mu.low, -1.0), bound(mu.high, 1.0)};
+}
+
+Interval all_gaussian_epsilon(const Composition& comp, double delta) {
+    const Sensitivities mu = gaussian_sensitivity(comp);
+    const double high = gaussian_epsilon(1.0, delta, mu.high);  // certified: delta(high) <= delta
+    if (high == 0.0) return {0.0, 0.0};
+    const double goal = std::log(delta);
+    for (double slip = 8.0 * kRound; slip < 1.0; slip *= 4.0) {
+        const double low = std::min(high, gaussian_epsilon(1.0, delta, mu.low)) * (1.0 - slip);
+        if (all_gaussian(comp, low).log_lower > goal + kLibm * std::fabs(goal)) return {low, high};
+    }
+    return {0.0, high};
+}
+
+// Pr[|L| <= epsilon], L of mean mu^2/2 and variance mu^2: the normal tails beyond epsilon/mu -+ mu/2.
+Interval all_gaussian_confidence(const Composition& comp, double epsilon) {
+    const Sensitivities mu = gaussian_sensitivity(comp);
+    const auto tail = [](double x, double sign) {  // bounded outward, also below the smallest normal number
+        return std::max(0.0, normal_tail(std::min(x, 1e150)) * (1.0 + sign * 16.0 * kRound) + sign * 1e-322);
+    };
+    const double most = 4.0 * kRound;
+    const double far_low = (epsilon / mu.high + 0.5 * mu.low) * (1.0 - most);
+    const double far_high = (epsilon / mu.low + 0.5 * mu.high) * (1.0 + most);
+    const double slip = most * far_high;
+    const double near_low = epsilon / mu.high - 0.5 * mu.high - slip;
+    const double near_high = epsilon / mu.low - 0.5 * mu.low + slip;
+    // Pr[L <= epsilon] on both sides of the mean without cancellation, less Pr[L < -epsilon].
+    const auto up_to = [&](double x, double sign) { return x < 0.0 ? tail(-x, sign) : 1.0 - tail(x, -sign); };
+    const double low = up_to(near_low, -1.0) - tail(far_low, 1.0);
+    const double high = up_to(near_high, 1.0) - tail(far_high, -1.0);
+    // One rounding of a difference of numbers up to 1, unless both are small.
+    return {std::max(0.0, low - 2.0 * kRound * up_to(near_high, 1.0)),
+            std::min(1.0, high + 2.0 * kRound * up_to(near_high, 1.0))};
+}
+
 // One subsampled release is one Gaussian release at another epsilon, times a factor.
-LogBounds one_subsampled(double sigma, double rate, bool removal, double epsilon, StopCheck stop) {
+LogBounds one_subsampled(double sigma, double rate, bool removal, double epsilon) {
     const Composition gaussian = Composition::of({{gaussian_law(sigma, 1.0), 1.0}});
     double at = 0.0;
     double at_err = 0.0;
@@ -101,8 +166,8 @@ LogBounds one_subsampled(double sigma, double rate, bool removal, double epsilon
         at_err = 4.0 * kRound * (epsilon + 1.0) + kLibm * std::fabs(at) + 2.0 * factor_err;
         at = std::max(at, 0.0);
     }
-    const LogBounds low = spectral_delta(gaussian, at + at_err, stop);
-    const LogBounds high = spectral_delta(gaussian, std::max(0.0, at - at_err), stop);
+    const LogBounds low = all_gaussian(gaussian, at + at_err);
+    const LogBounds high = all_gaussian(gaussian, std::max(0.0, at - at_err));
     const double lf = std::log(factor);
     const double err = factor_err + 2.0 * kLibm * (1.0 + std::fabs(lf));
     const auto outward = [](double x) { return std::isfinite(x) ? 2.0 * kRound * std::fabs(x) : 0.0; };
@@ -143,10 +208,11 @@ LogBounds log_delta_of(const Composition& comp, double epsilon, Method method, S
         return bucket_delta(comp, epsilon, query, stop);
     }
     if (engine == Engine::automatic) {
+        if (single(comp, LawKind::gaussian)) return all_gaussian(comp, epsilon);
         if (single(comp, LawKind::laplace)) return one_laplace(comp.terms[0].law->parameters()[0], epsilon);
         if (single(comp, LawKind::subsampled_gaussian)) {
             const std::vector<double> p = comp.terms[0].law->parameters();
-            return one_subsampled(p[0], p[1], p[2] != 0.0, epsilon, stop);
+            return one_subsampled(p[0], p[1], p[2] != 0.0, epsilon);
         }
         if (enumeration_size(comp) <= 64.0) {
             // Next to an atom the rounding of its loss is everything; a contour on a lattice knows better.
@@ -245,6 +311,8 @@ Interval epsilon_of(const Composition& comp, double delta, Method method, StopCh
     if (delta >= 1.0 || comp.terms.empty() || comp.log_finite_mass == -kInf)
         return spectral_epsilon(comp, delta, stop);
     if (engine == Engine::buckets) return epsilon_by_search(comp, delta, method, stop);
+    if (engine == Engine::automatic && delta > 0.0 && single(comp, LawKind::gaussian))
+        return all_gaussian_epsilon(comp, delta);
     if (engine == Engine::automatic && single(comp, LawKind::laplace) && delta > 0.0) {
         // 1 - exp((eps - eps0)/2) = delta
         const double value = comp.terms[0].law->parameters()[0] + 2.0 * std::log1p(-delta);
@@ -333,6 +401,7 @@ Interval confidence_of(const Composition& comp, double epsilon, StopCheck stop) 
     }
     if (comp.terms.empty()) return {1.0, 1.0};
     if (comp.log_finite_mass == -kInf) return {0.0, 0.0};
+    if (single(comp, LawKind::gaussian)) return all_gaussian_confidence(comp, epsilon);
     const Interval above = tails_of(comp, epsilon, stop).above;
     const Interval below = tails_of(comp, -epsilon, stop).below;
     const double total = std::exp(comp.log_total_mass);

@@ -50,6 +50,16 @@ def private_array(name: str, value: Any) -> NDArray[Any]:
         raise ValueError(f"{name} must be a rectangular array of numbers") from None
 
 
+def private_reals(name: str, value: Any) -> FloatArray:
+    """Private numbers as a C-contiguous float64 array of the same shape; infinite if beyond a double."""
+    raw = private_array(name, value)
+    if raw.dtype.kind not in "iufb":
+        raise TypeError(f"{name} must be a real number or an array of real numbers, got dtype {raw.dtype}")
+    with np.errstate(over="ignore"):
+        array: FloatArray = raw.astype(np.float64, order="C", copy=False)
+    return array
+
+
 def iterable(name: str, value: Any, what: str) -> Iterator[Any]:
     """An iterator over `value`, which must not be text."""
     if not isinstance(value, (str, bytes, bytearray)):

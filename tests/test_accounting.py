@@ -635,7 +635,7 @@ def test_loading_checks_values() -> None:
 
 
 def test_gaussian_compositions_at_any_scale() -> None:
-    """Sums of Gaussian losses against the analytic formula at 500 digits: bracketed, and tight."""
+    """Sums of Gaussian losses against the analytic formula at 320 digits: bracketed, and tight."""
     parts_of = (
         [(1.0, 1)],
         [(20.0, 400)],
@@ -647,7 +647,7 @@ def test_gaussian_compositions_at_any_scale() -> None:
         [(1e-100, 3), (1.0, 1)],
         [(1e100, 1), (0.3, 2)],
     )
-    with mp.workdps(500):
+    with mp.workdps(320):
 
         def phi(x: mp.mpf) -> mp.mpf:
             return mp.erfc(-x / mp.sqrt(2)) / 2
@@ -668,12 +668,13 @@ def test_gaussian_compositions_at_any_scale() -> None:
                 truth = phi(-near) - mp.exp(eps) * phi(-far)
                 log = loss.log_delta(eps)
                 assert log.lower <= mp.log(truth) <= log.upper
-                # rho is known to some roundings: near a far larger than 1 they count a times far.
-                assert log.upper - log.lower <= 3e-13 + 1e-14 * float(max(abs(near), 1) * far)
+                # rho is known to some roundings: they count as near times far, and squared at near = 0.
+                rounding = 4e-15 * abs(log.lower) + float(1e-14 * max(abs(near), 1) * far + (2e-15 * far) ** 2)
+                assert log.upper - log.lower <= 3e-13 + rounding
                 inside = phi(near) - phi(-far)
                 confidence = loss.confidence(eps)
                 assert confidence.lower <= inside <= confidence.upper
-                assert confidence.upper - confidence.lower <= 1e-14 + 1e-15 * float(far)
+                assert confidence.upper - confidence.lower <= min(1.0, 1e-14 + 2e-15 * float(far))
                 if 1e-300 < truth < 0.9:
                     answer = loss.epsilon(float(truth))
                     d_low, d_high = (

@@ -631,6 +631,57 @@ def test_loading_checks_values() -> None:
             acc.PrivacyLoss.from_dict(bad)
 
 
+# --------------------------------------------------------------------------------------- rare sampling
+
+
+@pytest.mark.parametrize(("sigma", "rate"), [(1.0, 1e-4), (1.0, 1e-9), (0.6, 1e-3), (3.0, 1e-3)])
+def test_rarely_sampled_steps(sigma: float, rate: float) -> None:
+    """Two steps against the definition: the delta of one averaged over the loss of the other, by quadrature."""
+    with mp.workdps(30):
+        q, s2 = mp.mpf(rate), mp.mpf(sigma) ** 2
+
+        def tail(x: mp.mpf) -> mp.mpf:
+            return mp.erfc(x / mp.sqrt(2)) / 2
+
+        def one(factor: mp.mpf) -> mp.mpf:  # E[(1 - factor/W)+] under P
+            if factor <= 1 - q:
+                return 1 - factor
+            ratio = (factor - (1 - q)) / q
+            x = mp.mpf("0.5") + s2 * mp.log(ratio)
+            return q * (tail((x - 1) / sigma) - ratio * tail(x / sigma))
+
+        for eps in (0.1, 1.5):
+
+            def average(x: mp.mpf, e: float = eps) -> mp.mpf:
+                weight = 1 - q + q * mp.exp((x - mp.mpf("0.5")) / s2)
+                return mp.npdf(x, 0, sigma) * weight * one(mp.exp(e) / weight)
+
+            # Left of the kink the other step takes over within about `rate`: pieces that shrink towards it.
+            kink = mp.mpf("0.5") + s2 * mp.log((mp.exp(eps) / (1 - q) - (1 - q)) / q)
+            near = [kink + side * sigma * mp.mpf(2) ** -k for side in (-1, 1) for k in range(-4, 40, 2)]
+            bulk = [sigma * mp.mpf(c) / 2 for c in range(-28, 29)]
+            places = sorted(x for x in [*near, kink, *bulk] if x > -14 * sigma)
+            truth = mp.quad(average, places, method="gauss-legendre", maxdegree=4)
+            log = (acc.from_subsampled_gaussian(sigma=sigma, rate=rate, neighbours="remove") * 2).log_delta(eps)
+            assert log.lower <= mp.log(truth) <= log.upper
+
+
+def test_rare_sampling_is_narrow() -> None:
+    loss = acc.from_subsampled_gaussian(sigma=1.0, rate=1e-6, neighbours="remove") * 1000
+    for eps, width in ((0.1, 0.02), (1.0, 0.005)):
+        log = loss.log_delta(eps)
+        assert log.upper - log.lower <= width
+        # One step is less, and all steps with their positions known are more.
+        one = acc.from_subsampled_gaussian(sigma=1.0, rate=1e-6, neighbours="remove").log_delta(eps)
+        assert one.lower + math.log(900) <= log.upper
+        assert log.lower <= one.upper + math.log(1100)
+    strong = acc.from_subsampled_gaussian(sigma=0.5, rate=1e-6, neighbours="remove") * 1000
+    rare, grid = strong.log_delta(5.0), strong.log_delta(5.0, engine="buckets")
+    assert rare.upper - rare.lower <= 0.005
+    assert rare.lower <= grid.upper
+    assert grid.lower <= rare.upper
+
+
 # ------------------------------------------------------------------------------------ Gaussians only
 
 

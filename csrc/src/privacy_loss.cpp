@@ -177,6 +177,65 @@ LogBounds one_subsampled(double sigma, double rate, bool removal, double epsilon
     return out;
 }
 
+// Many steps of which hardly any is sampled (rate * copies small), removal: nearly all of delta is one step with a
+// large loss, whose law is known in closed form. Bounds in docs/accounting.md, "Rare sampling"; kAway covers the
+// roundings of their factors (normal tails of arguments up to 39: 39^2 roundings).
+LogBounds rare_sampling(double sigma, double rate, double copies, double epsilon) {
+    constexpr double kAway = 2e-12;
+    const LogBounds nothing = {-kInf, 0.0};
+    if (!(epsilon > 0.0 && epsilon < 600.0 && rate <= 0.5)) return nothing;
+    const double s2 = sigma * sigma;
+    const auto place = [&](double loss) { return 0.5 + s2 * std::log1p(std::expm1(loss) / rate); };
+    const auto under_q = [&](double x) { return normal_tail(x / sigma); };
+    const auto under_p = [&](double x) {
+        return (1.0 - rate) * normal_tail(x / sigma) + rate * normal_tail((x - 1.0) / sigma);
+    };
+    // Below: the event that some step lies beyond x.
+    const auto some = [copies](double p) { return -std::expm1(copies * std::log1p(-p)); };
+    double low = 0.0;
+    for (const double shift : {0.0, 1e-4, 1e-3, 1e-2, 0.03, 0.1}) {
+        const double x = place(epsilon * (1.0 + shift));
+        if (!(x > 1.0 && x / sigma < 37.0)) continue;  // beyond, tails leave the range of double
+        low =
+            std::max(low, some(under_p(x)) * (1.0 - kAway) - std::exp(epsilon) * some(under_q(x)) * (1.0 + kAway));
+    }
+    // Above: one large loss beside the sum S of the small ones, or two large ones, or S alone above epsilon.
+    const double chi2 = rate * rate * std::expm1(1.0 / s2) * (1.0 + kAway);
+    const double third = rate * rate * rate * std::exp(3.0 / s2);  // at least E_Q (W - 1)^3
+    const double variance = copies * (chi2 + third) / ((1.0 - rate) * (1.0 - rate)) * (1.0 + kAway);
+    const double mean = copies * chi2;
+    // One step's delta at epsilon - s for rising levels of s, the last of which stands for all beyond.
+    std::vector<double> levels, one;
+    for (double at = std::max(1e-5 * epsilon, 2.0 * mean); at < 0.98 * epsilon; at *= 1.25) {
+        levels.push_back(at);
+        const double value = copies * std::exp(one_subsampled(sigma, rate, true, epsilon - at).log_upper);
+        one.push_back(std::max(value * (1.0 + kAway), one.empty() ? 0.0 : one.back()));
+    }
+    double high = kInf;
+    double size = 0.5 * epsilon;
+    for (int i = 0; i < 24 && std::isfinite(variance) && !levels.empty(); ++i, size *= 0.6) {
+        const double x = place(size);
+        if (!(x > 1.0 && x / sigma < 37.0)) continue;
+        const double most = std::log1p(rate * std::expm1((x - 0.5) / s2)) * (1.0 + kAway) + 2.0 * rate;
+        const double large = under_p(x);
+        const auto beyond = [&](double level) {  // Pr[S > level] by Cantelli and Bennett
+            const double room = level - mean;
+            const double u = most * room / variance;
+            const double cantelli = variance / (variance + room * room);
+            if (!(u >= 1.0)) return std::min(1.0, cantelli);
+            const double exponent = variance / (most * most) * ((1.0 + u) * std::log1p(u) - u);
+            return std::min(cantelli, std::exp(-exponent * (1.0 - 1e-10)));
+        };
+        double total = 0.5 * copies * copies * large * large + one[0];
+        for (std::size_t j = 0; j < levels.size(); ++j) {
+            const double next = j + 1 < levels.size() ? one[j + 1] : 1.0 + one[j];
+            total += (next - one[j]) * beyond(levels[j]) * (1.0 + kAway);
+        }
+        high = std::min(high, total * (1.0 + kAway) + 1e-300);
+    }
+    return {low > 0.0 ? std::log(low) - 1e-12 : -kInf, high < 1.0 ? std::log(high) + 1e-12 : 0.0};
+}
+
 bool single(const Composition& comp, LawKind kind) {
     return comp.terms.size() == 1 && comp.terms[0].copies == 1.0 && comp.terms[0].law->kind() == kind;
 }
@@ -193,6 +252,10 @@ LogBounds with_infinite(const Composition& comp, const Interval& finite) {
     };
     return {widen(std::log(low), -1.0), widen(std::log(high), 1.0)};
 }
+
+// Expected number of sampled steps below which they are taken one by one, and the width that is accepted then.
+constexpr double kRare = 0.02;
+constexpr double kRareWidth = 0.5;
 
 // Buckets that auto is willing to use when the contour decays too slowly.
 constexpr double kAutoBuckets = 4194304.0;
@@ -222,7 +285,16 @@ LogBounds log_delta_of(const Composition& comp, double epsilon, Method method, S
                        : intersect(all, spectral_delta(comp, epsilon, stop));
         }
     }
-    LogBounds out = spectral_delta(comp, epsilon, stop);
+    LogBounds rare = {-kInf, kInf};
+    if (engine == Engine::automatic && comp.terms.size() == 1 &&
+        comp.terms[0].law->kind() == LawKind::subsampled_gaussian) {
+        const std::vector<double> p = comp.terms[0].law->parameters();
+        if (p[2] != 0.0 && p[1] * comp.terms[0].copies <= kRare) {
+            rare = rare_sampling(p[0], p[1], comp.terms[0].copies, epsilon);
+            if (rare.log_upper - rare.log_lower <= kRareWidth) return rare;  // a contour would say nothing more
+        }
+    }
+    LogBounds out = intersect(rare, spectral_delta(comp, epsilon, stop));
     if (engine == Engine::spectral || out.log_upper - out.log_lower <= kContentWidth || out.log_upper == -kInf)
         return out;
     if (comp.terms.size() == 1 && comp.terms[0].law->kind() == LawKind::laplace) {

@@ -23,15 +23,16 @@ def replacing(target: str | os.PathLike[str]) -> Iterator[pathlib.Path]:
     ['a.txt']
     """
     path = pathlib.Path(target)
-    if path.is_dir():
-        raise IsADirectoryError(f"cannot write {path}: it is a folder")
     draft = path.with_name(f".{path.stem[:64]}.{os.getpid()}.{os.urandom(4).hex()}{path.suffix}")
     try:
+        if path.is_dir():
+            raise IsADirectoryError(21, "it is a folder")
         yield draft
         os.replace(draft, path)
     except OSError as error:
         # What the user named, not the draft beside it.
-        raise type(error)(f"cannot write {path}: {error.strerror or error}") from None
+        shown = str(path) if len(str(path)) <= 300 else f"{str(path)[:300]}..."
+        raise type(error)(f"cannot write {shown}: {error.strerror or error}") from None
     finally:
         with contextlib.suppress(OSError):
             draft.unlink(missing_ok=True)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import decimal
-import math
 from typing import Any
 
 import numpy as np
@@ -27,37 +25,6 @@ def plain(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return [plain(item) for item in value]
     return value
-
-
-def rounded_up(value: float, digits: int = 6) -> float:
-    """The smallest number of so many digits that is not below `value`, as its shortest decimal form has it.
-
-    For what people copy: noise, and the epsilon and delta of a guarantee.
-
-    Examples
-    --------
-    >>> from dpcore._results import rounded_up
-    >>> rounded_up(458.5082001), rounded_up(0.1)
-    (458.509, 0.1)
-    """
-    return _rounded(value, digits, decimal.ROUND_CEILING)
-
-
-def upward(value: float, digits: int = 6) -> str:
-    """`rounded_up` as text."""
-    return f"{rounded_up(value, digits):.{digits}g}"
-
-
-def downward(value: float, digits: int = 6) -> str:
-    """The largest number of so many digits that is not above `value`, as text: for what is left of a budget."""
-    return f"{_rounded(value, digits, decimal.ROUND_FLOOR):.{digits}g}"
-
-
-def _rounded(value: float, digits: int, rounding: str) -> float:
-    number = float(value)
-    if not math.isfinite(number):
-        return number
-    return float(decimal.Context(prec=digits, rounding=rounding).plus(decimal.Decimal(repr(number))))
 
 
 @dataclasses.dataclass(frozen=True)

@@ -43,7 +43,7 @@ def private_array(name: str, value: Any) -> NDArray[Any]:
     """Private values as an array of whatever dtype; type and shape are looked at, no element is."""
     # Whether anything is masked depends on the data, so the type alone is refused.
     if isinstance(value, (np.ma.MaskedArray, bytes, bytearray, str)):
-        raise TypeError(f"{name} must be a number or an array of numbers, got a {type(value).__name__}")
+        raise TypeError(f"{name} must be a real number or an array of real numbers, got a {type(value).__name__}")
     try:
         return np.asarray(value)
     except ValueError:

@@ -33,7 +33,8 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from dpcore import _paths
-from dpcore._results import Result, downward, upward
+from dpcore._results import Result
+from dpcore._rounding import downward, upward
 
 if TYPE_CHECKING:
     from dpcore.accounting import PrivacyLoss

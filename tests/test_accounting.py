@@ -662,8 +662,12 @@ def test_rarely_sampled_steps(sigma: float, rate: float) -> None:
             bulk = [sigma * mp.mpf(c) / 2 for c in range(-28, 29)]
             places = sorted(x for x in [*near, kink, *bulk] if x > -14 * sigma)
             truth = mp.quad(average, places, method="gauss-legendre", maxdegree=4)
-            log = (acc.from_subsampled_gaussian(sigma=sigma, rate=rate, neighbours="remove") * 2).log_delta(eps)
+            loss = acc.from_subsampled_gaussian(sigma=sigma, rate=rate, neighbours="remove") * 2
+            log = loss.log_delta(eps)
             assert log.lower <= mp.log(truth) <= log.upper
+            found = loss.epsilon(float(truth))
+            assert found.lower <= eps <= found.upper
+            assert found.lower > 0.0
 
 
 def test_rare_sampling_is_narrow() -> None:

@@ -638,7 +638,7 @@ print(peak() - start, pmf.nbytes)
 )
 def test_a_support_needs_the_memory_of_its_result(call):
     code = MEMORY.format(call=call)
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    done = subprocess.run([sys.executable, "-I", "-c", code], capture_output=True, text=True, check=True)
     grown, result = map(int, done.stdout.split())
     assert grown <= 1.02 * result + 2**22, (grown, result)
 

@@ -6,7 +6,9 @@ valid call of each, tests/hostile/values.py the values, tests/hostile/worker.py 
 their own.
 """
 
+import concurrent.futures
 import json
+import os
 import pathlib
 import subprocess
 import sys
@@ -36,7 +38,7 @@ PARTS = [
 def run(script: str, *arguments: str) -> tuple[list[dict], str]:
     """The lines of a worker, and what was under way when it ended early."""
     with subprocess.Popen(
-        [sys.executable, "-P", str(HERE / "start.py"), script, *arguments],
+        [sys.executable, "-I", str(HERE / "start.py"), script, *arguments],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -48,31 +50,47 @@ def run(script: str, *arguments: str) -> tuple[list[dict], str]:
     return [line for line in lines if "end" in line], stopped
 
 
-@pytest.mark.parametrize(
-    "part", [pytest.param(p, marks=pytest.mark.slow) if p in ("partial_knowledge", "risk") else p for p in PARTS]
-)
-def test_functions(part, record_property, capsys):
-    lines, stopped = run("worker.py", part)
+@pytest.fixture(scope="module")
+def workers(request):
+    """The workers of the tests that were chosen, as many at a time as there are cores, the longest first."""
+    pool = concurrent.futures.ThreadPoolExecutor(os.cpu_count())
+    wanted = [
+        item.callspec.params
+        for item in request.session.items
+        if item.path == request.path and "callspec" in vars(item)
+    ]
+    jobs = [("worker.py", p["part"]) for p in wanted if "part" in p]
+    jobs += [("commands.py", p["command"]) for p in wanted if "command" in p]
+    jobs.sort(key=lambda job: job[1] not in ("risk", "sensitivity"))
+    yield {job: pool.submit(run, *job) for job in jobs}
+    pool.shutdown()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("part", PARTS)
+def test_functions(part, workers, tally, capsys):
+    lines, stopped = workers["worker.py", part].result()
     failures = [failure for line in lines for failure in line["failures"]]
     cases = sum(line["cases"] for line in lines)
     refused = sum(line["refused"] for line in lines)
     interrupted = [where for line in lines for where in line["long"]]
     with capsys.disabled():
         print(f"\nhostile input, {part}: {cases} cases, {refused} refused, {len(interrupted)} interrupted")
-    record_property("cases", cases)
+    tally("hostile inputs tried", cases)
     assert not stopped, stopped
     assert not failures, "\n".join(failures[:40]) + f"\n{len(failures)} in all"
     assert cases > 10
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", commands.COMMANDS)
-def test_commands(command, record_property, capsys):
-    lines, stopped = run("commands.py", command)
+def test_commands(command, workers, tally, capsys):
+    lines, stopped = workers["commands.py", command].result()
     failures = [failure for line in lines for failure in line["failures"]]
     cases = sum(line["cases"] for line in lines)
     with capsys.disabled():
         print(f"\nhostile input, dpcore {command}: {cases} cases")
-    record_property("cases", cases)
+    tally("hostile inputs tried", cases)
     assert not stopped, stopped
     assert not failures, "\n".join(failures[:40]) + f"\n{len(failures)} in all"
 

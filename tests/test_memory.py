@@ -54,7 +54,7 @@ before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 kept = {call}
 print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
 """
-    done = subprocess.run([sys.executable, "-P", "-c", programme], capture_output=True, text=True, check=True)
+    done = subprocess.run([sys.executable, "-I", "-c", programme], capture_output=True, text=True, check=True)
     used = int(done.stdout) * 1024
     record_property("megabytes", used / MB)
     assert used <= size * factor + 48 * MB, f"{used / MB:.0f} MB, result {size / MB:.0f} MB"
@@ -96,7 +96,7 @@ assert 0 < d.binomial_pmf(trials=10, probability=0.5)[1][0] < 1
 s.gaussian(1.0, 10)
 print("alive")
 """
-    done = subprocess.run([sys.executable, "-P", "-c", programme], capture_output=True, text=True, timeout=120)
+    done = subprocess.run([sys.executable, "-I", "-c", programme], capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, f"{done.returncode}: {done.stderr[-2000:]}"
     assert "MemoryError" in done.stdout, done.stdout
     assert done.stdout.endswith("alive\n")

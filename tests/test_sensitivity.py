@@ -900,7 +900,7 @@ def test_exact_shift_lies_between_nothing_and_pinsker(gamma, records, divergence
 @pytest.mark.parametrize("divergence", [1e3, 1e15, 1e300])
 def test_a_shift_that_leaves_nothing_says_so(divergence):
     for method in ("exact", "published"):
-        with pytest.raises(ValueError, match="leaves no guarantee"):
+        with pytest.raises(ValueError, match="guarantee"):
             shifted_gamma(gamma=0.01, records=99, divergence=divergence, method=method)
 
 
@@ -913,7 +913,7 @@ def test_shifted_estimate():
     assert estimate.shifted(divergence=0.0) == estimate
     with pytest.raises(ValueError, match="shifted already"):
         moved.shifted(divergence=1e-4)
-    with pytest.raises(ValueError, match="leaves no guarantee"):
+    with pytest.raises(ValueError, match="guarantee"):
         estimate.shifted(divergence=0.5, method="published")
     with pytest.raises(ValueError, match="divergence must be"):
         estimate.shifted(divergence=-1.0)

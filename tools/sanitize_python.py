@@ -22,7 +22,6 @@ SANITIZERS = "address,undefined"
 # What enters every binding in little time. A sanitized call takes about five times as long.
 SELECTION = [
     "tests/test_accounting.py",
-    "tests/test_audit.py",
     "tests/test_bit_generator.py",
     "tests/test_distributions.py",
     "tests/test_gaussian.py",
@@ -30,7 +29,6 @@ SELECTION = [
     "tests/test_normal.py",
     "tests/test_partial_knowledge.py",
     "tests/test_poisson_binomial.py",
-    "tests/test_risk.py",
     "tests/test_samplers_exact.py",
     "tests/test_sensitivity_targets.py",
 ]
@@ -90,11 +88,14 @@ def main() -> int:
             "PYTHONMALLOC": "malloc",  # the sanitizer sees blocks, not arenas
         }
         check = "import dpcore; assert 'address' in str(dpcore.build_info()), dpcore.build_info()"
-        subprocess.run([sys.executable, "-P", "-c", check], check=True, env=environment)
-        chosen = tests or ["-m", "not slow and not statistical", *SELECTION]
+        subprocess.run([sys.executable, "-c", check], check=True, env=environment, cwd=work)
+        # That test preloads a library of its own, which the sanitizer's runtime does not stand.
+        alone = "tests/test_bit_generator.py::test_a_system_without_randomness_is_refused_at_once"
+        chosen = tests or ["-m", "not slow and not statistical", "--deselect", alone, *SELECTION]
         started = time.monotonic()
         # What allocates beyond reason on purpose, and examples that build other programs, are not for this.
-        command = [sys.executable, "-P", "-m", "pytest", "-q", "-p", "no:cacheprovider", *chosen]
+        # pytest by its own name: python -m would put the checkout, which has no extension, on the path.
+        command = [str(pathlib.Path(sys.executable).with_name("pytest")), "-q", "-p", "no:cacheprovider", *chosen]
         process = subprocess.Popen(command, cwd=ROOT, env=environment)
         try:
             code = process.wait(timeout=arguments.seconds)

@@ -105,7 +105,11 @@ CountDelta count_delta(double epsilon, std::int64_t unknown, double bias, double
     // epsilon large, they cancel.
     const double logarithms =
         epsilon + std::fabs(std::log(problem.p.hi)) + std::fabs(std::log(problem.q.hi)) + std::log(problem.trials);
-    return with_error(evaluate(problem, beta, stop).log_value, 4.0 * logarithms * 0x1p-53);
+    const double value = evaluate(problem, beta, stop).log_value;
+    // Below exp(-2^53) or so a logarithm has no digits left to place the threshold by: nature's help is then not
+    // counted, which is an upper bound.
+    if (std::isnan(value)) return no_unknown(epsilon, noise_scale);
+    return with_error(value, 4.0 * logarithms * 0x1p-53);
 }
 
 CountDelta count_delta_window(double epsilon, const PmfWindow& law, double value_error, double left_out,

@@ -236,6 +236,52 @@ LogBounds rare_sampling(double sigma, double rate, double copies, double epsilon
     return {low > 0.0 ? std::log(low) - 1e-12 : -kInf, high < 1.0 ? std::log(high) + 1e-12 : 0.0};
 }
 
+// Expected number of sampled steps below which they are taken one by one, and the width that is accepted then.
+constexpr double kRare = 0.02;
+constexpr double kRareWidth = 0.5;
+
+bool rarely_sampled(const Composition& comp) {
+    if (comp.terms.size() != 1 || comp.terms[0].law->kind() != LawKind::subsampled_gaussian) return false;
+    if (comp.terms[0].copies == 1.0) return false;  // known in closed form
+    const std::vector<double> p = comp.terms[0].law->parameters();
+    return p[2] != 0.0 && p[1] * comp.terms[0].copies <= kRare;
+}
+LogBounds rare_sampling(const Composition& comp, double epsilon) {
+    const std::vector<double> p = comp.terms[0].law->parameters();
+    return rare_sampling(p[0], p[1], comp.terms[0].copies, epsilon);
+}
+
+// Contours would take seconds and say nothing: epsilon from those bounds alone. Every end has been evaluated.
+Interval rare_epsilon(const Composition& comp, double delta) {
+    // delta(0) is at most copies times the total variation of one step, which is at most the rate.
+    if (delta >= comp.terms[0].law->parameters()[1] * comp.terms[0].copies * (1.0 + 4.0 * kRound))
+        return {0.0, 0.0};
+    const double goal = std::log(delta);
+    const double slip = kLibm * std::fabs(goal);
+    const auto holds = [&](double at) { return rare_sampling(comp, at).log_upper <= goal - slip; };
+    const auto fails = [&](double at) { return rare_sampling(comp, at).log_lower > goal + slip; };
+    double high = 1.0;
+    while (high < 512.0 && !holds(high)) high *= 2.0;
+    if (!(high < 512.0)) return {0.0, kInf};
+    for (double low = 0.0; high > 1e-9 && high - low > 1e-12 * high;) {
+        const double middle = low > 0.0 ? std::sqrt(low * high) : 1e-3 * high;
+        (holds(middle) ? high : low) = middle;
+    }
+    // Far below the bound from below is void again: look downward from the upper end.
+    constexpr double kStride = 0.97;
+    double low = high;
+    for (int i = 0; i < 300; ++i) {
+        low *= kStride;
+        if (!fails(low)) continue;
+        for (double top = std::min(high, low / kStride); top - low > 1e-12 * top;) {
+            const double middle = 0.5 * (low + top);
+            (fails(middle) ? low : top) = middle;
+        }
+        return {low, high};
+    }
+    return {0.0, high};
+}
+
 bool single(const Composition& comp, LawKind kind) {
     return comp.terms.size() == 1 && comp.terms[0].copies == 1.0 && comp.terms[0].law->kind() == kind;
 }
@@ -252,10 +298,6 @@ LogBounds with_infinite(const Composition& comp, const Interval& finite) {
     };
     return {widen(std::log(low), -1.0), widen(std::log(high), 1.0)};
 }
-
-// Expected number of sampled steps below which they are taken one by one, and the width that is accepted then.
-constexpr double kRare = 0.02;
-constexpr double kRareWidth = 0.5;
 
 // Buckets that auto is willing to use when the contour decays too slowly.
 constexpr double kAutoBuckets = 4194304.0;
@@ -286,13 +328,9 @@ LogBounds log_delta_of(const Composition& comp, double epsilon, Method method, S
         }
     }
     LogBounds rare = {-kInf, kInf};
-    if (engine == Engine::automatic && comp.terms.size() == 1 &&
-        comp.terms[0].law->kind() == LawKind::subsampled_gaussian) {
-        const std::vector<double> p = comp.terms[0].law->parameters();
-        if (p[2] != 0.0 && p[1] * comp.terms[0].copies <= kRare) {
-            rare = rare_sampling(p[0], p[1], comp.terms[0].copies, epsilon);
-            if (rare.log_upper - rare.log_lower <= kRareWidth) return rare;  // a contour would say nothing more
-        }
+    if (engine == Engine::automatic && rarely_sampled(comp)) {
+        rare = rare_sampling(comp, epsilon);
+        if (rare.log_upper - rare.log_lower <= kRareWidth) return rare;  // a contour would say nothing more
     }
     LogBounds out = intersect(rare, spectral_delta(comp, epsilon, stop));
     if (engine == Engine::spectral || out.log_upper - out.log_lower <= kContentWidth || out.log_upper == -kInf)
@@ -391,6 +429,17 @@ Interval epsilon_of(const Composition& comp, double delta, Method method, StopCh
         const double err = 4.0 * kLibm * (comp.terms[0].law->parameters()[0] - 2.0 * std::log1p(-delta));
         return {std::max(0.0, value - err), std::max(0.0, value + err)};
     }
+    if (engine == Engine::automatic && delta > 0.0 && rarely_sampled(comp)) {
+        const Interval rare = rare_epsilon(comp, delta);
+        if (std::isfinite(rare.upper)) return rare;
+    }
+    // The other direction: losses are at most -copies log(1 - rate). Where a contour says nothing half way, none
+    // will.
+    if (engine == Engine::automatic && delta > 0.0 && comp.terms.size() == 1 &&
+        comp.terms[0].law->kind() == LawKind::subsampled_gaussian && comp.max_loss <= 2.0 * kRare &&
+        !single(comp, LawKind::subsampled_gaussian) &&
+        spectral_delta(comp, 0.5 * comp.max_loss, stop).log_lower == -kInf)
+        return {0.0, std::max(0.0, comp.max_loss)};
     if (engine == Engine::automatic && single(comp, LawKind::subsampled_gaussian) && delta > 0.0)
         return epsilon_by_search(comp, delta, method, stop);
     Interval out = spectral_epsilon(comp, delta, stop);

@@ -15,7 +15,7 @@ import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from dpcore._results import rounded_up
+from dpcore._rounding import rounded_up
 from dpcore.cli._output import (
     Refusal,
     add_command,

@@ -33,7 +33,7 @@ import argparse
 import os
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from dpcore._results import downward, upward
+from dpcore._rounding import downward, upward
 from dpcore.cli._output import (
     Refusal,
     UsageError,

@@ -13,7 +13,8 @@ import numpy as np
 from scipy import special
 
 from dpcore import _validation
-from dpcore._results import Result, upward
+from dpcore._results import Result
+from dpcore._rounding import upward
 
 if TYPE_CHECKING:
     from dpcore.accounting import PrivacyLoss

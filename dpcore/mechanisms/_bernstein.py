@@ -13,7 +13,8 @@ from scipy import special
 
 from dpcore import _validation
 from dpcore._core import InsecureTestRng
-from dpcore._results import Result, upward
+from dpcore._results import Result
+from dpcore._rounding import upward
 from dpcore._validation import FloatArray
 from dpcore.mechanisms._base import (
     ExpectedError,

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from dpcore import _core, _validation
 from dpcore._core import InsecureTestRng
-from dpcore._results import upward
+from dpcore._rounding import upward
 from dpcore._validation import IntArray
 from dpcore.mechanisms._base import (
     LEAST_POSITIVE,

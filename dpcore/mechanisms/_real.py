@@ -13,7 +13,7 @@ from scipy import special
 
 from dpcore import _core, _validation, gaussian
 from dpcore._core import InsecureTestRng
-from dpcore._results import upward
+from dpcore._rounding import upward
 from dpcore._validation import FloatArray
 from dpcore.mechanisms._base import (
     LEAST_POSITIVE,
@@ -129,7 +129,7 @@ class Laplace(_RealMechanism):
     >>> released = mean.release(0.25)
     >>> print(mean.statement)
     Each number released is 0.5-differentially private between any two data sets whose true values differ by at \
-most the sensitivity 0.01 (Laplace noise of scale 0.02).
+most the sensitivity 0.01 (Laplace noise of scale 0.0200001).
     """
 
     epsilon: float | None

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from dpcore import _core, gaussian
-from dpcore._results import Result, upward
+from dpcore._results import Result
+from dpcore._rounding import upward
 from dpcore._validation import integer, iterable, non_negative, open_probability, positive, real, scalar
 from dpcore.partial_knowledge._bias import Bias, parse
 from dpcore.partial_knowledge._delta import check_size, combined_noise, unknown_records

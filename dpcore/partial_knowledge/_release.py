@@ -169,7 +169,7 @@ class PartialKnowledgeCount:
         RuntimeError
             If the releases that the guarantee covers have all been made.
         """
-        if np.ndim(count) > 0:
+        if isinstance(count, (list, tuple)) or np.ndim(count) > 0:
             raise TypeError(
                 "count must be one integer: for counts of disjoint groups of records use one mechanism a "
                 "group; counts "

@@ -12,7 +12,8 @@ import operator
 from typing import Any
 
 from dpcore import gaussian, samplers
-from dpcore._results import Result, upward
+from dpcore._results import Result
+from dpcore._rounding import upward
 from dpcore._validation import choice, integer, open_probability, positive, scalar
 from dpcore.partial_knowledge._calibrate import worst_case
 from dpcore.partial_knowledge._delta import unknown_records

@@ -12,7 +12,8 @@ import numpy as np
 
 from dpcore import _core
 from dpcore import _validation as check
-from dpcore._results import Result, upward
+from dpcore._results import Result
+from dpcore._rounding import upward
 from dpcore.risk._confidence import METHODS, laplace_confidence
 
 

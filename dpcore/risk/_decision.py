@@ -8,6 +8,7 @@ import math
 from pathlib import Path
 from typing import Any
 
+from dpcore import _paths
 from dpcore._files import replacing
 from dpcore._results import Result
 
@@ -245,10 +246,10 @@ class Recommendation(Result):
 
     def save(self, path: str | Path) -> Path:
         """Write the report: ``.html``, ``.json`` or ``.txt`` by the name's ending."""
-        path = Path(path)
+        path = Path(_paths.path("path", path))
         writers = {".html": self.to_html, ".json": self.to_json, ".txt": self.table}
         if path.suffix not in writers:
-            raise ValueError(f"path must end in .html, .json or .txt, got {str(path)!r}")
+            raise ValueError(f"path must end in .html, .json or .txt, got {_paths.shown(str(path))}")
         with replacing(path) as draft:
             draft.write_text(writers[path.suffix]() + "\n", encoding="utf-8")
         return path

@@ -166,7 +166,8 @@ def disclosure_bound(
     reached = 1 + 2 * np.cumsum(np.exp(-away * epsilon))
     # Values beyond an end of the range: the end stands in for the j-th of them with the weight
     # e^(-floor(j/sensitivity) epsilon), because ceil((i + j)/s) - ceil(i/s) >= floor(j/s).
-    ends = 2 * np.cumsum(np.exp(-np.floor(apart / sensitivity) * epsilon)) / possible
+    with np.errstate(over="ignore"):
+        ends = 2 * np.cumsum(np.exp(-np.floor(apart / sensitivity) * epsilon)) / possible
     # e^-epsilon + ... + e^(-c epsilon) = (1 - e^(-c epsilon))/(e^epsilon - 1)
     lost = 2 * delta * np.cumsum(-np.expm1(-away * epsilon) / np.expm1(min(epsilon, 700.0)))
     # Rounding of the sums: at most one part in 2^52 for each of their terms.

@@ -103,7 +103,7 @@ def recommend(
     False
     """
     check.choice("prefer", prefer, PREFERENCES)
-    records = check.integer("records", records, least=1)
+    records = check.integer("records", records, least=1, most=check.MAX_EXACT_INTEGER - 1)
     releases = check.integer("releases", releases, least=1, most=10**6)
     sensitivity = check.scalar("sensitivity", check.positive("sensitivity", sensitivity))
     rule = "a number in (1/2, 1)"
@@ -439,7 +439,9 @@ def _allowable_error(level: float, ways: list[Way]) -> float:
 def _rounded_up(value: float, digits: int) -> float:
     """The smallest decimal with `digits` places that is not below `value`; what is advised must be enough."""
     exact = decimal.Decimal(value)
-    return float(exact.quantize(decimal.Decimal(1).scaleb(-digits), rounding=decimal.ROUND_CEILING))
+    # Enough digits for every double: 309 before the point, and those asked for after it.
+    enough = decimal.Context(prec=700, rounding=decimal.ROUND_CEILING)
+    return float(exact.quantize(decimal.Decimal(1).scaleb(-digits), context=enough))
 
 
 # --- what goes into the report ------------------------------------------------------------------------------

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 from scipy import optimize
 
 from dpcore import _validation as check
-from dpcore._results import Result, downward, upward
+from dpcore._results import Result
+from dpcore._rounding import downward, upward
 from dpcore.sensitivity._evaluations import read_json, text_of, write_json
 from dpcore.sensitivity._operating_point import METHODS
 

@@ -17,6 +17,8 @@ Norm = str | Callable[[Any], float]
 
 def as_numbers(value: Any) -> NDArray[Any]:
     """`value` as an array of real numbers (integers stay integers); TypeError if it is none."""
+    if isinstance(value, (np.ma.MaskedArray, bytes, bytearray, str)):  # NumPy would make numbers of them
+        raise TypeError(f"must return real numbers, got a {type(value).__name__}")
     try:
         array = np.asarray(value)
     except ValueError as error:
@@ -33,7 +35,8 @@ def digest(grid: Any) -> str | None:
     """
     if grid is None or np.asarray(grid).dtype.kind not in "iufb":
         return None
-    points = np.ascontiguousarray(grid, dtype=np.float64)
+    with np.errstate(over="ignore"):  # infinite if beyond a double
+        points = np.ascontiguousarray(grid, dtype=np.float64)
     return hashlib.sha256(repr(points.shape).encode() + points.tobytes()).hexdigest()[:32]
 
 

@@ -10,7 +10,8 @@ from typing import Any
 from scipy import special
 
 from dpcore import _validation as check
-from dpcore._results import Result, downward, upward
+from dpcore._results import Result
+from dpcore._rounding import downward, upward
 
 METHODS = ("exchangeable", "confident", "published")
 DEFAULT_CONFIDENCE = 0.99

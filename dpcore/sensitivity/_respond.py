@@ -11,7 +11,8 @@ import numpy as np
 
 from dpcore import _validation as check
 from dpcore._progress import ProgressOption
-from dpcore._results import Result, downward, upward
+from dpcore._results import Result
+from dpcore._rounding import downward, upward
 from dpcore.sensitivity._errors import TargetError
 from dpcore.sensitivity._norms import NORMS, Norm, as_numbers, digest
 from dpcore.sensitivity._records import take

@@ -605,7 +605,7 @@ def _partial_knowledge() -> Iterator[Base]:
             },
         ),
         # Too little noise for its grid, or too much for a double, is said of the noise.
-        aliases=dict.fromkeys(("epsilon", "delta", "estimate_share", "failure_share"), "\\w+ must be"),
+        aliases={name: f"{name}|\\w+ must be" for name in ("epsilon", "delta", "estimate_share", "failure_share")},
         data=frozenset({"count"}),
     )
     yield Base(
@@ -809,7 +809,7 @@ def _risk() -> Iterator[Base]:
     )
     yield Base(
         "risk.disclosure_bound",
-        lambda: (r.disclosure_bound, {"epsilon": 0.5, "delta": 0.125, "sensitivity": 1.0}),
+        lambda: (r.disclosure_bound, {"epsilon": 0.5, "delta": 0.125, "sensitivity": 1.0, "values": 100}),
     )
     for impact in (100.0, [100.0, 50.0]):
         yield Base(
@@ -1096,6 +1096,8 @@ def _sensitivity() -> Iterator[Base]:
         ),
         kinds={"mechanism_class": "object", "target": "function", "data": "any", "sample": "any", "grid": "any"},
         data=data,
+        # A grid so fine or so wide that the sampled sensitivity leaves the mechanism's range is said of its noise.
+        aliases={"grid": "grid|sigma must be"},
     )
     yield Base("sensitivity.SensitivityEstimate", lambda: (_unconstructible(s.SensitivityEstimate), {}))
     yield Base(
@@ -1123,6 +1125,7 @@ def _sensitivity() -> Iterator[Base]:
             },
         ),
         kinds={"mechanism_class": "object"},
+        data=frozenset({"value"}),
     )
     yield Base("sensitivity.SensitivityEstimate.save", lambda: (small_estimate().save, {"path": fresh("e.json")}))
     yield Base(

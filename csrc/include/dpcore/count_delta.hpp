@@ -13,6 +13,7 @@
 // Guarantee: |computed / exact - 1| <= relative_error, which for one bias is
 //            (300 + 100 |ln delta| + 4 (epsilon + |ln p| + |ln (1 - p)| + ln(unknown + 1))) 2^-53:
 //            6e-13 at delta = 1e-20, 8e-12 at 1e-300; delta below the range of double is kept as its logarithm.
+//            Where |ln delta| exceeds 2^53 the Gaussian mechanism's may be returned, an upper bound.
 // Evidence:  proofs in docs/partial_knowledge.md; tests/test_partial_knowledge.py against integration with mpmath.
 // Reference: docs/partial_knowledge.md, theorems 1 to 4.
 #pragma once

@@ -683,7 +683,10 @@ def _certified_epsilon(charges: list[Charge], delta: float) -> float:
     losses = []
     for charge in charges:
         if charge.loss is not None:
-            losses.append(accounting.PrivacyLoss.from_dict(charge.loss))
+            try:
+                losses.append(accounting.PrivacyLoss.from_dict(charge.loss))
+            except (TypeError, ValueError, OverflowError) as error:
+                raise CorruptLedgerError(f"charge {charge.number} holds no privacy loss: {error}") from None
         elif charge.delta > 0:
             losses.append(accounting.from_approximate(epsilon=charge.epsilon, delta=charge.delta))
         else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import pathlib
@@ -67,19 +68,17 @@ def load(path: str | os.PathLike[str]) -> PrivacyLoss:
     PrivacyLoss(laplace(epsilon=0.5) * 3)
     """
     file, suffix = _file(path)
+    content = file.read_bytes()  # what the system has against the file is said as it is
     try:
-        data = json.loads(file.read_text(encoding="utf-8")) if suffix == ".json" else _read_npz(file)
-    except OSError:
-        raise
+        data = json.loads(content.decode("utf-8")) if suffix == ".json" else _read_npz(content)
     except Exception as error:
         # A damaged file fails inside json, zipfile, zlib, struct, tokenize or NumPy, each with errors of its own.
         raise ValueError(f"{file} is not a saved PrivacyLoss: {type(error).__name__}: {error}") from None
     return PrivacyLoss.from_dict(data)
 
 
-def _read_npz(file: pathlib.Path) -> Any:
-    # Opened here: np.load leaves the file of a damaged archive open.
-    with file.open("rb") as stream, np.load(stream, allow_pickle=False) as archive:
+def _read_npz(content: bytes) -> Any:
+    with np.load(io.BytesIO(content), allow_pickle=False) as archive:
         data = json.loads(str(archive["description"]))
         rows = data.get("mechanisms") if isinstance(data, dict) else None
         for row in rows if isinstance(rows, list) else ():

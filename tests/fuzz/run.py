@@ -73,11 +73,14 @@ def main() -> int:
     parser.add_argument(
         "--seconds", type=float, default=60.0, help="time for all fuzzers together, builds not counted"
     )
+    parser.add_argument("--seed", type=int, default=None, help="of the file fuzzers; default: from the clock")
     parser.add_argument("--only-files", action="store_true", help="leave the C interface out")
     parser.add_argument("--build", type=pathlib.Path, default=None, help="build folder to use and keep")
     arguments = parser.parse_args()
     share = arguments.seconds if arguments.only_files else arguments.seconds / 2
     files = [sys.executable, "-I", str(HERE / "fuzz_files.py"), "--seconds", str(share)]
+    if arguments.seed is not None:
+        files += ["--seed", str(arguments.seed)]
     good = subprocess.run(files).returncode == 0
     if arguments.only_files:
         print("c_api: NOT RUN, as asked")

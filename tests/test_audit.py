@@ -33,7 +33,8 @@ def laplace_integers(scale, seed=None):
     ],
     ids=["discrete laplace", "laplace", "gaussian", "discrete gaussian"],
 )
-def test_our_samplers_pass(mechanism, x, y, epsilon, delta):
+def test_our_samplers_pass(mechanism, x, y, epsilon, delta, tally):
+    tally("draws audited", 2 * 400_000)
     found = audit(mechanism, x, y, epsilon=epsilon, delta=delta, samples=400_000, confidence=SURE, batched=True)
     assert not found.violated
     assert found.epsilon_lower <= epsilon

@@ -24,6 +24,7 @@ ELSEWHERE = {
     r"(.*bin/)?pip install": ".ci/run and tools/build_wheels.py install every extra that is named here",
     r"mkdocs ": ".ci/run",
     r"python bench/": "needs peers; run by hand, its output is on the page",
+    r"python tools/assure.py": "runs the parts of this suite and what needs peers or clang",
     r"dpcore reproduce privacy-at-risk": "test_reproduce_risk.py",
     r"dpcore reproduce partial-knowledge": "test_partial_knowledge_release.py",
     r"dpcore reproduce all": "the tests of each source",

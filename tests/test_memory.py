@@ -82,7 +82,8 @@ TOO_LARGE = {
 
 
 @pytest.mark.parametrize("name", TOO_LARGE)
-def test_allocation_failure_is_an_exception(name):
+def test_allocation_failure_is_an_exception(name, tally):
+    tally("faults injected", 1)
     programme = f"""{START}
 here = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
 resource.setrlimit(resource.RLIMIT_AS, (here + {200 * MB}, here + {200 * MB}))

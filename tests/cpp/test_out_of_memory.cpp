@@ -49,8 +49,8 @@ template <class Call, class Undo>
 void starve(Call call, Undo undo) {
     long calls = 0;
     bool more = true;
-    // Calls that allocate by the thousand are starved at every 37th place from the 500th on.
-    for (; more && calls < 40000; calls += calls < 500 ? 1 : 37) {
+    // Calls that allocate by the thousand are starved at every place up to the 300th, then at ever fewer.
+    for (; more && calls < 1000000; calls += calls < 300 ? 1 : calls / 8) {
         refused_one = false;
         allocations_left = calls;
         const dpcore_status status = call();

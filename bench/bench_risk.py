@@ -67,8 +67,9 @@ def main() -> None:
             epsilon=x[:1000], epsilon0=1.0, dimension=k, method="published") - 1))  # fmt: skip
         name = f"{size:.0e} confidences"
         compare(name, ours, theirs, f"{version('scipy')} mixture", note=f"peer differs by {error:.0e}")
-        bessel = Timing(each * size, each * size)
-        compare(name, ours, bessel, "mpmath/Bessel at its rate", least=20 if size == 10**6 else None)
+        if size >= 10**5:  # a small call beside a rate measured elsewhere would be a ratio of two accidents
+            bessel = Timing(each * size, each * size)
+            compare(name, ours, bessel, "mpmath/Bessel at its rate", least=20 if size == 10**6 else None)
         growth("published confidences", size, ours, theirs, unit="confidences")
     print("where the Bessel route ends in double precision (P(T <= 20))")
     for dimension in steps((5, 50, 150, 200, 1000, 100_000), 2):

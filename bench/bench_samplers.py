@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from _common import QUICK, Timing, compare, human, require_release, steps, timed, version
+from _common import QUICK, Timing, compare, growth, human, require_release, steps, timed, version
 from scipy import stats
 
 from dpcore import mechanisms, samplers
@@ -116,6 +116,16 @@ def bulk() -> None:
                 peer = per_draw(cpu_timed(exact[name](scale), samples=5), 2000)
                 least = 400 if name.startswith("discrete") else None
                 compare(what, ours, peer, version("opendp"), least=least)
+
+
+def sizes() -> None:
+    """Time against the number of draws, on one core."""
+    rng = np.random.default_rng()
+    for exponent in range(0, 6 if QUICK else 8):
+        draws = 10**exponent
+        ours = timed(lambda n=draws: samplers.discrete_laplace(10.0, n), samples=3)
+        peer = timed(lambda n=draws: rng.laplace(0, 10.0, n), samples=3)
+        growth("draws of discrete Laplace (peer: NumPy, floating point)", draws, ours, peer, unit="draws")
 
 
 def two_cores(cores: set[int]) -> None:
@@ -233,6 +243,7 @@ def main() -> None:
     check_answers()
     os.sched_setaffinity(0, {min(cores)})  # one core: what is claimed is per core
     bulk()
+    sizes()
     scalars()
     if QUICK:
         return

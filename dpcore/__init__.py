@@ -8,6 +8,7 @@ Areas are modules, loaded on first use: ``dpcore.gaussian``, ``dpcore.distributi
 from __future__ import annotations
 
 import importlib
+import importlib.util
 from typing import Any
 
 _AREAS = (
@@ -86,6 +87,12 @@ def __getattr__(name: str) -> Any:
         from dpcore import _core
 
         return _core.__version__
+    if name == "_core" and importlib.util.find_spec("dpcore._core") is None:
+        # Python puts the folder it is started in first: in a clone that is the source, not what was installed.
+        raise ImportError(
+            f"{__path__[0]} is the source of dpcore, without its compiled part; start Python in another folder "
+            "to use the dpcore that is installed"
+        )
     raise AttributeError(f"module 'dpcore' has no attribute {name!r}")
 
 

@@ -198,7 +198,9 @@ def _tokens(text: str) -> list[_Token]:
     while at < len(text.rstrip()):
         match = _TOKEN.match(text, at)
         if match is None or match.lastgroup is None:
-            raise ValueError(f"condition {text!r}: cannot read {text[at:].strip()[:20]!r}")
+            rest = text[at:].strip()
+            hint = "; equality is written ==" if rest.startswith("=") else ""
+            raise ValueError(f"condition {text!r}: cannot read {rest[:20]!r}{hint}")
         found.append(_Token(match.lastgroup, match.group(match.lastgroup)))
         at = match.end()
     return found

@@ -272,6 +272,8 @@ def _drawer(mechanism: Any, rng: Any, batched: bool) -> Callable[[Any, int], Out
             outputs = np.asarray(raw(value, count))
         except ValueError as error:
             raise ValueError(f"mechanism must return outputs of one shape: {error}") from None
+        if outputs.dtype.kind == "O" and any(output is None for output in outputs.flat):
+            raise TypeError("mechanism must return its output, got None")
         if outputs.shape[:1] != (count,):
             raise ValueError(f"mechanism must return {count} outputs, got an array of shape {outputs.shape}")
         return outputs

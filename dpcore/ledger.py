@@ -27,6 +27,7 @@ import json
 import math
 import os
 import stat
+import sys
 import time
 from collections.abc import Iterator, Mapping
 from fractions import Fraction
@@ -400,9 +401,14 @@ class Ledger:
             if epsilon is None:
                 epsilon = float(loss.epsilon(d))
                 if not epsilon < math.inf:
-                    raise ValueError(f"loss has no finite epsilon at delta {d!r}")
+                    raise ValueError(
+                        f"loss has no finite epsilon at delta {d!r}; give this release a larger delta"
+                    )
             elif not float(loss.delta(_finite("epsilon", epsilon))) <= d:
-                raise ValueError(f"epsilon {epsilon!r} and delta {d!r} are less than what loss costs")
+                raise ValueError(
+                    f"epsilon {epsilon!r} and delta {d!r} are less than what loss costs; leave epsilon out to be "
+                    "charged its epsilon at delta"
+                )
         if epsilon is None:
             raise TypeError("epsilon or loss must be given")
         if details is not None and not isinstance(details, Mapping):
@@ -543,10 +549,7 @@ class Ledger:
                 _check_header(body)
                 state.header = body
             else:
-                charge = Charge(**{"loss": None, **body})
-                if charge.number != number or not charge.epsilon >= 0 or not 0 <= charge.delta <= 1:
-                    raise ValueError("its contents make no sense")
-                state.charges.append(charge)
+                state.charges.append(charge := _charge(body, number))
                 state.epsilon += Fraction(charge.epsilon)
                 state.delta += Fraction(charge.delta)
         except (ValueError, TypeError, KeyError, UnicodeDecodeError, RecursionError) as error:
@@ -613,7 +616,24 @@ def _check_header(body: dict[str, Any]) -> None:
     if body.get("composition") not in COMPOSITIONS:
         raise ValueError(f"it adds up by {body.get('composition')!r}, which this dpcore does not know")
     _finite("epsilon", body["epsilon"], zero=False)
-    _finite("delta", body["delta"])
+    if not _finite("delta", body["delta"]) < 1:
+        raise ValueError(f"its delta is {body['delta']!r}")
+    _text("label", body["label"])
+
+
+def _charge(body: dict[str, Any], number: int) -> Charge:
+    """The charge on a line, each value of its type: whatever else a checksum fits is not ours."""
+    charge = Charge(**{"loss": None, **body})
+    if type(charge.number) is not int or charge.number != number:
+        raise ValueError(f"its number is {_paths.shown(charge.number)}, not {number}")
+    for name, value, most in (("epsilon", charge.epsilon, sys.float_info.max), ("delta", charge.delta, 1.0)):
+        if type(value) not in (int, float) or not 0 <= value <= most:  # an int beyond every double is not ours
+            raise ValueError(f"its {name} is {_paths.shown(value)}")
+    _text("time", charge.time)
+    _text("label", charge.label)
+    if not isinstance(charge.details, dict) or not (charge.loss is None or isinstance(charge.loss, dict)):
+        raise TypeError("its details or its loss are not a JSON object")
+    return charge
 
 
 def _write_all(handle: int, data: bytes) -> None:

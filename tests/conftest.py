@@ -25,4 +25,5 @@ def tally():
 
 def pytest_terminal_summary(terminalreporter):
     counts = {kind: len(terminalreporter.stats.get(kind, ())) for kind in ("passed", "failed", "error", "skipped")}
-    _write(outcome=counts)
+    bad = [report.nodeid for kind in ("failed", "error") for report in terminalreporter.stats.get(kind, ())]
+    _write(outcome=counts, failed=bad)

@@ -465,3 +465,18 @@ def test_all_parsers_refuse_abbreviations():
                     walk(sub)
 
     walk(build_parser())
+
+
+def test_the_long_grid_is_shared_by_the_cores():
+    from dpcore.cli.reproduce import _executor
+    from dpcore.reproduce import partial_knowledge as reproduce
+
+    with _executor("lecture") as executor:
+        assert executor is None
+    cells = reproduce.grid(records=(10**4,), epsilons=(0.01,), biases=(0.5,), shares=(0.5,))
+    with _executor("partial-knowledge") as executor:
+        if len(os.sched_getaffinity(0)) < 2:
+            assert executor is None
+        else:
+            (rows,) = executor.map(reproduce.evaluate, [cells])
+            assert rows == reproduce.evaluate(cells)

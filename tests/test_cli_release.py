@@ -417,6 +417,7 @@ def test_no_noise_where_none_is_needed(capsys):
         (("--delta", 1e-6, "--known", 5, "--bias", 1.5, "--no-ledger"), "bias"),
         (("--delta", 1e-6, "--known", 5, "--bias", "0.4:0.2", "--no-ledger"), "bias"),
         (("--delta", 1e-6, "--known", 5, "--bias", "a:b", "--no-ledger"), "not a number"),
+        (("--delta", 1e-6, "--known", 5, "--bias", "0.2-0.3", "--no-ledger"), "a range (0.2:0.4)"),
         (("--delta", 1e-6, "--known", 5, "--bias", "10@0.5", "--no-ledger"), "9994 unknown records"),
         ((*PARTIAL, "--worst-case-epsilon", 0.1, "--no-ledger"), "worst_case_epsilon"),
     ],

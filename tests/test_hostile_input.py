@@ -88,11 +88,13 @@ def test_commands(command, workers, tally, capsys):
     lines, stopped = workers["commands.py", command].result()
     failures = [failure for line in lines for failure in line["failures"]]
     cases = sum(line["cases"] for line in lines)
+    interrupted = [where for line in lines for where in line.get("long", [])]
     with capsys.disabled():
-        print(f"\nhostile input, dpcore {command}: {cases} cases")
+        print(f"\nhostile input, dpcore {command}: {cases} cases, {len(interrupted)} interrupted {interrupted}")
     tally("hostile inputs tried", cases)
     assert not stopped, stopped
     assert not failures, "\n".join(failures[:40]) + f"\n{len(failures)} in all"
+    assert cases > (0 if command == "info" else 10)
 
 
 def test_every_command_takes_part():

@@ -23,6 +23,7 @@ from dpcore.ledger import (
     LedgerBusyError,
     LedgerError,
     OverspentError,
+    _line,
 )
 
 
@@ -182,7 +183,7 @@ def test_creation_never_overwrites_and_leaves_nothing_behind(tmp_path):
 # ---------------------------------------------------------------------- crashes and damage
 
 
-def test_every_torn_write_is_ignored_and_repaired(tmp_path):
+def test_every_torn_write_is_ignored_and_repaired(tmp_path, tally):
     """Cut the last line at many places: the charges before it stay, the next charge goes through."""
     ledger = Ledger.create(tmp_path / "a", epsilon=10.0)
     ledger.charge(epsilon=1.0, label="one")
@@ -190,6 +191,7 @@ def test_every_torn_write_is_ignored_and_repaired(tmp_path):
     ledger.charge(epsilon=2.0, label="two")
     whole = pathlib.Path(ledger.path).read_bytes()
     for size in [*range(kept, len(whole) - 3, 7), *range(len(whole) - 3, len(whole))]:
+        tally("faults injected", 1)
         path = tmp_path / "torn"
         path.write_bytes(whole[:size])
         torn = Ledger(path)
@@ -213,7 +215,7 @@ def test_room_that_was_never_filled_is_a_torn_write(ledger, tail):
     assert Ledger(ledger.path).spent.epsilon == 0.75
 
 
-def test_every_flipped_bit_of_a_complete_line_is_found(ledger):
+def test_every_flipped_bit_of_a_complete_line_is_found(ledger, tally):
     ledger.charge(epsilon=0.5, label="one")
     ledger.charge(epsilon=0.25, delta=1e-7, label="two")
     whole = bytearray(pathlib.Path(ledger.path).read_bytes())
@@ -221,6 +223,7 @@ def test_every_flipped_bit_of_a_complete_line_is_found(ledger):
         for bit in (0, 3, 6):
             damaged = bytearray(whole)
             damaged[at] ^= 1 << bit
+            tally("faults injected", 1)
             with open(ledger.path, "wb") as file:
                 file.write(damaged)
             with pytest.raises(CorruptLedgerError, match=r"a\.ledger"):
@@ -281,6 +284,29 @@ def test_a_later_version_is_refused(ledger):
         Ledger(ledger.path)
 
 
+@pytest.mark.parametrize(
+    ("line", "key", "value"),
+    [
+        (1, "epsilon", 10**400), (1, "epsilon", True), (1, "epsilon", "0.5"), (1, "epsilon", -0.5),
+        (1, "delta", 1.5), (1, "delta", None), (1, "number", 1.0), (1, "number", 2), (1, "label", 3),
+        (1, "time", None), (1, "details", 3), (1, "loss", 3), (1, "more", 1),
+        (0, "delta", 1.5), (0, "label", 3), (0, "epsilon", 10**400), (0, "epsilon", 0), (0, "epsilon", [2.0]),
+    ],
+)  # fmt: skip
+def test_values_of_the_wrong_kind_behind_right_checksums(ledger, line, key, value):
+    ledger.charge(epsilon=0.25)
+    bodies = [json.loads(text) for text in pathlib.Path(ledger.path).read_text().splitlines()]
+    bodies[line][key] = value
+    before, lines = "", []
+    for body in bodies:
+        body.pop("check")
+        lines.append(_line(body, before))
+        before = json.loads(lines[-1])["check"]
+    pathlib.Path(ledger.path).write_bytes(b"".join(lines))
+    with pytest.raises(CorruptLedgerError, match="damaged" if line else "not a dpcore ledger"):
+        Ledger(ledger.path)
+
+
 def test_nothing_is_charged_when_the_disk_is_full(ledger, monkeypatch):
     before = pathlib.Path(ledger.path).read_bytes()
     real = os.write
@@ -311,7 +337,7 @@ def test_a_charge_that_is_not_durable_does_not_return(ledger, monkeypatch):
     assert ledger.spent.epsilon in (0.0, 0.5)
 
 
-def test_a_process_killed_while_charging_leaves_a_sound_ledger(tmp_path):
+def test_a_process_killed_while_charging_leaves_a_sound_ledger(tmp_path, tally):
     """Killed at many points of a busy loop; what the program said was charged is in the file."""
     program = (
         "import sys\nfrom dpcore.ledger import Ledger\nledger = Ledger(sys.argv[1])\n"
@@ -323,6 +349,7 @@ def test_a_process_killed_while_charging_leaves_a_sound_ledger(tmp_path):
         worker = subprocess.Popen([sys.executable, "-c", program, str(path)], stdout=subprocess.PIPE, text=True)
         said = [worker.stdout.readline() for _ in range(3)]
         worker.send_signal(signal.SIGKILL)
+        tally("faults injected", 1)
         said += worker.stdout.read().splitlines()
         worker.wait()
         worker.stdout.close()

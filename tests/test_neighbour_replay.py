@@ -5,6 +5,7 @@ outputs, not by drawing; the partial-knowledge count against the definition, wit
 """
 
 import csv
+import functools
 import json
 import math
 from fractions import Fraction
@@ -17,8 +18,29 @@ from hypothesis import strategies as st
 
 from dpcore import accounting, cli, gaussian, mechanisms, partial_knowledge, sensitivity
 
-FEW = settings(max_examples=60, deadline=None)
 NUMBERS = st.floats(-1e6, 1e6, allow_nan=False)
+replayed = 0
+
+
+def replay(*strategies, examples=60):
+    """`given`, with the examples counted."""
+
+    def decorate(test):
+        @functools.wraps(test)
+        def counted(*arguments, **named):
+            global replayed
+            replayed += 1
+            return test(*arguments, **named)
+
+        return settings(max_examples=examples, deadline=None)(given(*strategies)(counted))
+
+    return decorate
+
+
+@pytest.fixture(scope="module", autouse=True)
+def count_examples(tally):
+    yield
+    tally("neighbouring inputs replayed", replayed)
 
 
 @st.composite
@@ -29,30 +51,31 @@ def neighbours(draw, least=1):
     data = draw(st.lists(inside, min_size=least + 1, max_size=8))
     at = draw(st.integers(0, len(data) - 1))
     relation = draw(st.sampled_from(["add_remove", "replace"]))
+    extreme = draw(st.booleans())  # all records at one end but the one that changes: what a claim must just cover
+    if extreme:
+        ends = draw(st.permutations([low, high]))
+        data = [ends[1] if i == at else ends[0] for i in range(len(data))]
     other = data[:at] + data[at + 1 :]
     if relation == "replace":
-        other.insert(at, draw(inside))
+        other.insert(at, ends[0] if extreme else draw(inside))
     return low, high, data, other, relation
 
 
-@FEW
-@given(neighbours(), NUMBERS)
+@replay(neighbours(), NUMBERS)
 def test_count(case, threshold):
     _, _, data, other, relation = case
     change = abs(sum(x > threshold for x in data) - sum(x > threshold for x in other))
     assert change <= mechanisms.count_sensitivity(neighbours=relation)
 
 
-@FEW
-@given(neighbours())
+@replay(neighbours())
 def test_sum(case):
     low, high, data, other, relation = case
     change = abs(sum(map(Fraction, data)) - sum(map(Fraction, other)))
     assert change <= Fraction(mechanisms.sum_sensitivity(lower=low, upper=high, neighbours=relation))
 
 
-@FEW
-@given(neighbours())
+@replay(neighbours())
 def test_mean(case):
     low, high, data, other, relation = case
     change = abs(sum(map(Fraction, data)) / len(data) - sum(map(Fraction, other)) / len(other))
@@ -63,8 +86,7 @@ def test_mean(case):
     assert change <= Fraction(claimed)
 
 
-@FEW
-@given(neighbours(), st.sampled_from(["l1", "l2", "linf"]))
+@replay(neighbours(), st.sampled_from(["l1", "l2", "linf"]))
 def test_histogram(case, norm):
     low, high, data, other, relation = case
     edges = np.linspace(low, high + 1, 4)
@@ -77,6 +99,17 @@ def test_histogram(case, norm):
     assert size[norm] <= mechanisms.histogram_sensitivity(norm=norm, neighbours=relation)
 
 
+def test_sensitivities_are_rounded_up():
+    # To the nearest double, each of these would be below what two neighbours can do.
+    low, high = -1.0, 2.0**-54
+    spread = Fraction(high) - Fraction(low)
+    assert Fraction(mechanisms.sum_sensitivity(lower=low, upper=high, neighbours="replace")) >= spread
+    for relation, records in (("replace", 5), ("add_remove", 4)):
+        claimed = mechanisms.mean_sensitivity(lower=low, upper=high, records=records, neighbours=relation)
+        assert Fraction(claimed) >= spread / 5
+    assert Fraction(mechanisms.histogram_sensitivity(norm="l2", neighbours="replace")) ** 2 >= 2
+
+
 # ---- mechanisms -------------------------------------------------------------------------------------------------
 
 EPSILONS = st.floats(1e-3, 20.0)
@@ -87,8 +120,7 @@ def on_grid(value: float, grid: float) -> int:
     return round(Fraction(value) / Fraction(grid))
 
 
-@FEW
-@given(EPSILONS, st.floats(1e-3, 1e3), st.floats(-1e3, 1e3), st.floats(0, 1))
+@replay(EPSILONS, st.floats(1e-3, 1e3), st.floats(-1e3, 1e3), st.floats(0, 1))
 def test_laplace(epsilon, distance, value, share):
     mechanism = mechanisms.Laplace(epsilon=epsilon, sensitivity=distance)
     other = value + share * distance
@@ -99,15 +131,13 @@ def test_laplace(epsilon, distance, value, share):
     assert cells * Fraction(mechanism.grid) / Fraction(mechanism.scale) <= Fraction(epsilon)
 
 
-@FEW
-@given(EPSILONS, st.integers(1, 1000))
+@replay(EPSILONS, st.integers(1, 1000))
 def test_discrete_laplace(epsilon, distance):
     mechanism = mechanisms.DiscreteLaplace(epsilon=epsilon, sensitivity=distance)
     assert Fraction(distance) / Fraction(mechanism.scale) <= Fraction(epsilon)
 
 
-@FEW
-@given(st.floats(1e-2, 5.0), st.floats(1e-12, 0.1), st.floats(1e-3, 1e3), st.floats(-1e3, 1e3), st.floats(0, 1))
+@replay(st.floats(1e-2, 5.0), st.floats(1e-12, 0.1), st.floats(1e-3, 1e3), st.floats(-1e3, 1e3), st.floats(0, 1))
 def test_gaussian(epsilon, delta, distance, value, share):
     mechanism = mechanisms.Gaussian(epsilon=epsilon, delta=delta, sensitivity=distance)
     other = value + share * distance
@@ -124,8 +154,7 @@ def test_gaussian(epsilon, delta, distance, value, share):
         assert gaussian.delta(epsilon=epsilon, sigma=mechanism.scale, sensitivity=shift) <= delta * (1 + 1e-12)
 
 
-@FEW
-@given(EPSILONS, st.integers(2, 50))
+@replay(EPSILONS, st.integers(2, 50))
 def test_randomized_response(epsilon, categories):
     mechanism = mechanisms.RandomizedResponse(epsilon=epsilon, categories=categories)
     keep = mechanism.keep_probability
@@ -133,8 +162,15 @@ def test_randomized_response(epsilon, categories):
     assert other == 0 or math.log(keep / other) <= epsilon * (1 + 1e-9) + 1e-7
 
 
-@FEW
-@given(
+def log_choice(factor, scores):
+    """Logarithms of the probabilities of the exponential mechanism's choice, to 40 digits."""
+    weights = [mpmath.mpf(v.numerator) / v.denominator for v in (Fraction(factor) * Fraction(x) for x in scores)]
+    top = max(weights)
+    total = top + mpmath.log(mpmath.fsum(mpmath.exp(w - top) for w in weights))
+    return [w - total for w in weights]
+
+
+@replay(
     EPSILONS, st.floats(1e-3, 1e3), st.lists(st.floats(-50, 50), min_size=1, max_size=6), st.booleans(), st.data()
 )
 def test_exponential(epsilon, distance, scores, monotone, data):
@@ -142,21 +178,25 @@ def test_exponential(epsilon, distance, scores, monotone, data):
     least = 0.0 if monotone else -1.0
     moves = [data.draw(st.floats(least, 1.0)) for _ in scores]
     other = [Fraction(s) + Fraction(m) * Fraction(distance) for s, m in zip(scores, moves, strict=True)]
-    factor = Fraction(mechanism.factor)
-
-    def logs(values):
-        with mpmath.workdps(40):
-            weights = [mpmath.mpf(v.numerator) / v.denominator for v in (factor * Fraction(x) for x in values)]
-            top = max(weights)
-            total = top + mpmath.log(mpmath.fsum(mpmath.exp(w - top) for w in weights))
-            return [w - total for w in weights]
-
-    for first, second in zip(logs(scores), logs(other), strict=True):
-        assert abs(first - second) <= mpmath.mpf(epsilon) * (1 + mpmath.mpf(10) ** -30)
+    with mpmath.workdps(40):
+        pairs = zip(log_choice(mechanism.factor, scores), log_choice(mechanism.factor, other), strict=True)
+        for first, second in pairs:
+            assert abs(first - second) <= mpmath.mpf(epsilon) * (1 + mpmath.mpf(10) ** -30)
 
 
-@FEW
-@given(EPSILONS, st.floats(1e-3, 10.0), st.integers(1, 6), st.integers(1, 2))
+@pytest.mark.parametrize("monotone", [True, False])
+@pytest.mark.parametrize("epsilon", [0.01, 1.0, 7.3])
+def test_exponential_at_its_worst(epsilon, monotone):
+    """An unlikely candidate gains what it may, all others lose what they may: the loss is epsilon, nearly."""
+    mechanism = mechanisms.Exponential(epsilon=epsilon, sensitivity=3.0, monotone=monotone)
+    gap = Fraction(60 / mechanism.factor)
+    lost = 0 if monotone else 3
+    with mpmath.workdps(40):
+        before, after = (log_choice(mechanism.factor, s)[0] for s in ([-gap, 0, 0], [3 - gap, -lost, -lost]))
+        assert epsilon * (1 - 1e-12) < after - before <= epsilon
+
+
+@replay(EPSILONS, st.floats(1e-3, 10.0), st.integers(1, 6), st.integers(1, 2))
 def test_bernstein(epsilon, distance, lattice, dimension):
     mechanism = mechanisms.Bernstein(epsilon=epsilon, sensitivity=distance, lattice=lattice, dimension=dimension)
     points = mechanism.points().reshape(-1, dimension)
@@ -165,8 +205,7 @@ def test_bernstein(epsilon, distance, lattice, dimension):
     assert len(points) * Fraction(distance) / Fraction(mechanism.scale) <= Fraction(epsilon)
 
 
-@FEW
-@given(st.lists(st.integers(0, 50), min_size=1, max_size=6), st.data())
+@replay(st.lists(st.integers(0, 50), min_size=1, max_size=6), st.data())
 def test_loss_of_a_pmf(weights, data):
     others = [data.draw(st.integers(0, 50)) for _ in weights]
     if not sum(weights) or not sum(others):
@@ -209,9 +248,11 @@ def divergence(pmf, epsilon, noise):
     return max(np.maximum(x - scale * y, 0.0).sum() for x, y in ((plain, shifted), (shifted, plain)))
 
 
-@settings(max_examples=15, deadline=None)
-@given(
-    st.lists(st.floats(0.05, 0.95), min_size=1, max_size=5), st.floats(0.1, 2.0), st.sampled_from([0.0, 0.7, 2.0])
+@replay(
+    st.lists(st.floats(0.05, 0.95), min_size=1, max_size=5),
+    st.floats(0.1, 2.0),
+    st.sampled_from([0.0, 0.7, 2.0]),
+    examples=15,
 )
 def test_partial_knowledge_count(probabilities, epsilon, noise):
     exact = divergence(law(map(Fraction, probabilities)), epsilon, noise)
@@ -219,13 +260,19 @@ def test_partial_knowledge_count(probabilities, epsilon, noise):
     common = {"epsilon": epsilon, "records": records, "known": 0, "noise_scale": noise}
     unequal = partial_knowledge.count_delta(bias=partial_knowledge.Unequal(probabilities), **common)
     assert abs(exact - unequal) <= 1e-6 * exact + 1e-9  # the quadrature's error at the kink
+    # Equal records, by the function of one number and by that of arrays.
+    first = probabilities[0]
+    same = divergence(law([Fraction(first)] * len(probabilities)), epsilon, noise)
+    one = partial_knowledge.count_delta(bias=first, **common)
+    (many,) = partial_knowledge.count_delta(bias=np.array([first]), **common)
+    for found in (one, many):
+        assert abs(same - found) <= 1e-6 * same + 1e-9
     # The worst case over the range covers every product of probabilities in it.
     ranged = partial_knowledge.count_delta(bias=(min(probabilities), max(probabilities)), **common)
     assert exact <= ranged * (1 + 1e-6) + 1e-9
 
 
-@settings(max_examples=10, deadline=None)
-@given(st.floats(0.1, 0.9), st.integers(2, 8), st.floats(0.2, 2.0), st.floats(1e-6, 0.2))
+@replay(st.floats(0.1, 0.9), st.integers(2, 8), st.floats(0.2, 2.0), st.floats(1e-6, 0.2), examples=10)
 def test_calibrated_count(bias, records, epsilon, delta):
     found = partial_knowledge.calibrate(epsilon=epsilon, delta=delta, records=records, known=0, bias=bias)
     exact = divergence(law([Fraction(bias)] * (records - 1)), epsilon, found.noise_scale)
@@ -235,8 +282,7 @@ def test_calibrated_count(bias, records, epsilon, delta):
 # ---- targets of the sensitivity sampler -------------------------------------------------------------------------
 
 
-@FEW
-@given(st.integers(1, 20), st.integers(0, 2**32))
+@replay(st.integers(1, 20), st.integers(0, 2**32))
 def test_sampled_sensitivity_is_never_above_the_true_one(records, seed):
     def uniform(count, rng):
         return rng.random(count)
@@ -252,8 +298,7 @@ def test_sampled_sensitivity_is_never_above_the_true_one(records, seed):
         assert found.sensitivity <= true * (1 + 1e-12)
 
 
-@FEW
-@given(st.integers(0, 2**32), st.integers(2, 12))
+@replay(st.integers(0, 2**32), st.integers(2, 12))
 def test_pairs_are_neighbours(seed, records):
     """What a native target says of a pair is what it says of the two databases, evaluated one by one."""
     blocks = np.random.default_rng(seed).random((3, records + 1))

@@ -131,3 +131,17 @@ def test_what_an_embedder_needs_is_shipped(tmp_path):
     assert (pathlib.Path(done.stdout.strip()) / "dpcoreConfig.cmake").is_file()
     assert (pathlib.Path(dpcore.__file__).parent / "py.typed").is_file()
     assert (pathlib.Path(dpcore.__file__).parent / "_core.pyi").is_file()
+
+
+def test_the_source_folder_says_what_it_is(tmp_path):
+    """Python started in a clone finds the source first; the error says so."""
+    package = pathlib.Path(dpcore.__file__).parent
+    for file in package.rglob("*.py"):
+        copy = tmp_path / "dpcore" / file.relative_to(package)
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        copy.write_bytes(file.read_bytes())
+    done = subprocess.run(
+        [sys.executable, "-c", "from dpcore import gaussian"], capture_output=True, text=True, cwd=tmp_path
+    )
+    assert done.returncode == 1
+    assert "start Python in another folder" in done.stderr.splitlines()[-1]

@@ -1,9 +1,10 @@
-"""Counts under partial knowledge: delta, ranges, joint releases, calibration."""
+"""Counts under partial knowledge: delta, ranges, calibration."""
 
 import itertools
 import json
 import math
 import pathlib
+from fractions import Fraction
 
 import mpmath as mp
 import numpy as np
@@ -13,6 +14,9 @@ from hypothesis import strategies as st
 
 from dpcore import _core, gaussian
 from dpcore import partial_knowledge as pk
+from dpcore.partial_knowledge._bias import parse
+from dpcore.partial_knowledge._calibrate import remaining_noise
+from dpcore.partial_knowledge._laws import law_of
 
 DATA = pathlib.Path(__file__).parent / "data"
 ROWS = json.loads((DATA / "count_delta.json").read_text())["rows"]
@@ -275,6 +279,51 @@ def test_two_groups_against_their_convolution(noise):
         assert error < 1e-11
 
 
+def exact_law(groups):
+    law = {0: mp.mpf(1)}
+    for size, bias in groups:
+        p = mp.mpf(bias)
+        part = [mp.binomial(size, k) * p**k * (1 - p) ** (size - k) for k in range(size + 1)]
+        both: dict = {}
+        for k, v in law.items():
+            for j, w in enumerate(part):
+                both[k + j] = both.get(k + j, mp.mpf(0)) + v * w
+        law = both
+    return law
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "groups", "noise"),
+    [
+        (43.9, [(41, 0.44), (33, 0.27), (17, 0.2), (35, 5.9e-16)], 0.94),
+        (1.9, [(34, 1.8e-23), (3, 1 - 4.5e-12), (9, 1 - 4.4e-14), (20, 0.094)], 23.4),
+        (20.0, [(30, 0.1), (30, 0.2), (30, 0.9)], 0.0),
+        (700.0, [(30, 0.1), (2, 0.2), (30, 0.9)], 0.0),
+        (700.0, [(30, 0.1), (2, 0.2), (3, 0.9)], 0.05),
+    ],
+)
+def test_many_strata_below_the_range_of_double(epsilon, groups, noise):
+    size = sum(n for n, _ in groups)
+    law = law_of(parse(groups, several=False), size)
+    with mp.workdps(1200):
+        exact = exact_law(groups)
+        for code, direction in enumerate(("add", "remove")):
+            got, error = law.log_delta(epsilon, noise, code)
+            if noise == 0.0:
+                factor = mp.exp(mp.mpf(epsilon))
+                up, down = (1, 0) if direction == "add" else (0, 1)
+                want = mp.log(
+                    mp.fsum(
+                        max(mp.mpf(0), exact.get(k - up, mp.mpf(0)) - factor * exact.get(k - down, mp.mpf(0)))
+                        for k in range(size + 2)
+                    )
+                )
+            else:
+                want = mp.log(half_line_of(exact, epsilon, noise, direction, steps=120))
+            assert error < 1e-8
+            assert abs(mp.expm1(got - want)) <= error
+
+
 @pytest.mark.parametrize(
     ("epsilon", "groups", "noise"),
     [
@@ -286,15 +335,7 @@ def test_two_groups_against_their_convolution(noise):
 def test_strata_against_their_exact_convolution(epsilon, groups, noise):
     """Also where delta is too small, or the noise too wide, for the weights of the half line in double."""
     with mp.workdps(250):
-        law = {0: mp.mpf(1)}
-        for size, bias in groups:
-            p = mp.mpf(bias)
-            part = [mp.binomial(size, k) * p**k * (1 - p) ** (size - k) for k in range(size + 1)]
-            both: dict = {}
-            for k, v in law.items():
-                for j, w in enumerate(part):
-                    both[k + j] = both.get(k + j, mp.mpf(0)) + v * w
-            law = both
+        law = exact_law(groups)
         size = sum(n for n, _ in groups)
         for direction in ("add", "remove"):
             want = mp.log(half_line_of(law, epsilon, noise, direction, steps=70))
@@ -355,91 +396,6 @@ def test_thesis_theorem_4_22_is_false():
 
 
 # Joint releases
-
-
-def joint_by_definition(epsilon, m, p, beta, scale, direction):
-    """Integral over both outputs of the positive part, on a grid fine enough for 1e-6."""
-    k = np.arange(m + 2)
-    b = np.exp([_log_binomial(m, p, i) for i in range(m + 1)])
-    up, down = np.append(0, b), np.append(b, 0)
-    first, second = (up, down) if direction == "add" else (down, up)
-    weight = first - math.exp(epsilon) * second
-    y = np.arange(-30 * scale, m + 1 + 30 * scale, min(scale, 1.0) / 40) + 0.00317
-    z = np.arange(-12 * beta - 3 * epsilon * beta**2, m + 1 + 12 * beta + 3 * epsilon * beta**2, beta / 60)
-    kernel = np.exp(-0.5 * ((z[:, None] - k) / beta) ** 2) / (beta * math.sqrt(2 * math.pi))
-    total = 0.0
-    for part in np.array_split(y, 400):
-        lap = np.exp(-np.abs(part[:, None] - k) / scale) / (2 * scale)
-        total += np.maximum(kernel @ (weight[:, None] * lap.T), 0).sum()
-    return total * (y[1] - y[0]) * (z[1] - z[0])
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("epsilon", "m", "p", "beta", "scale"),
-    [
-        (1.0, 12, 0.3, 4.0, 3.0),
-        (0.3, 4, 0.4, 20.0, 2.0),
-        (1.0, 10, 0.5, 1.5, 2.0),
-        (0.5, 5, 0.8, 1.0, 0.7),
-        (1.0, 0, 0.5, 3.0, 5.0),
-    ],
-)
-def test_joint_delta_by_definition(epsilon, m, p, beta, scale):
-    for direction in ("add", "remove"):
-        want = joint_by_definition(epsilon, m, p, beta, scale, direction)
-        got = pk.joint_delta(
-            epsilon=epsilon,
-            records=m + 1,
-            known=0,
-            bias=p,
-            noise_scale=beta,
-            estimate_scale=scale,
-            direction=direction,
-        )
-        assert got == pytest.approx(want, rel=2e-3)
-
-
-JOINT = json.loads((DATA / "joint_delta.json").read_text())["rows"]
-
-
-@pytest.mark.parametrize("row", JOINT, ids=lambda r: f"m{r['m']}-beta{r['beta']}-scale{r['scale']}")
-def test_joint_reference_table(row):
-    for direction in ("add", "remove"):
-        got = pk.joint_delta(
-            epsilon=row["epsilon"],
-            records=row["m"] + 1,
-            known=0,
-            bias=row["p"],
-            noise_scale=row["beta"],
-            estimate_scale=row["scale"],
-            direction=direction,
-        )
-        assert got == pytest.approx(float(row[f"delta_{direction}"]), rel=1e-8)
-
-
-def test_joint_release_reveals_more_than_either():
-    one = dict(epsilon=0.5, records=101, known=0, bias=0.5)
-    joint = pk.joint_delta(**one, noise_scale=6.547, estimate_scale=4.0)
-    assert joint > pk.count_delta(**one, noise_scale=6.547)
-    assert pk.joint_delta(**one, noise_scale=6.547, estimate_scale=1e7) == pytest.approx(
-        pk.count_delta(**one, noise_scale=6.547), rel=1e-6
-    )
-    assert pk.joint_delta(**one, noise_scale=0.0, estimate_scale=4.0) == pk.count_delta(**one, noise_scale=0.0)
-    normal = pk.joint_delta(**one, noise_scale=6.0, estimate_scale=8.0, estimate_noise="gaussian")
-    assert normal == pytest.approx(pk.count_delta(**one, noise_scale=4.8), rel=1e-12)
-
-
-@pytest.mark.slow
-def test_joint_delta_on_many_records_uses_panels():
-    # 10^4 records: interpolated panels against every cell, through two panel lengths (the scale sets it).
-    one = dict(epsilon=0.1, records=3001, known=0, bias=0.5, noise_scale=20.0)
-    smooth = pk.joint_delta(**one, estimate_scale=100.0)
-    log, error = _core.joint_delta_estimated(0.1, 3000, 0.5, 20.0, 100.0, 2)
-    assert error < 1e-6
-    assert smooth == math.exp(log)
-    near = pk.count_delta(**one)
-    assert near < smooth < 1.2 * near
 
 
 # Calibration
@@ -568,7 +524,7 @@ def test_releases_and_earlier_releases():
 def test_calibration_over_a_range_holds_for_every_vertex():
     c = pk.calibrate(epsilon=0.3, delta=1e-6, records=201, known=0, bias=(0.2, 0.4))
     single = pk.calibrate(epsilon=0.3, delta=1e-6, records=201, known=0, bias=0.2)
-    assert c.noise_scale >= single.noise_scale
+    assert c.noise_scale >= single.noise_scale * (1 - 2.0**-45)  # both are least to about that
     for j in range(0, 201, 8):
         pmf = two_group_pmf(j, 0.2, 200 - j, 0.4)
         assert _core.count_delta_window(0.3, pmf, 1e-14, 0.0, c.noise_scale, 2)[0] <= math.log(1e-6)
@@ -642,3 +598,96 @@ def test_bad_calibration(name, value):
     arguments = dict(epsilon=0.5, delta=1e-6, records=100, known=0, bias=0.5) | {name: value}
     with pytest.raises(ValueError, match=name):
         pk.calibrate(**arguments)
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "unknown", "bias", "noise", "direction", "exact"),
+    [
+        # from the definition, with 3000-bit ball arithmetic
+        (575.25, 3, 9.9e-201, 0.17, 0, -5888.280081198066231),  # e^epsilon bias is not small: it is not 0
+        (784.0, 163, 3.4e-251, 0.0, 0, -94006.18851431098620),
+        (500.0, 2, 5e-324, 1.0, 0, -124763.4731657299086),
+        (1.0, 2, 5e-324, 1.0, 1, -2.064066446500390534),
+        (6.0, 3, 1e-200, 9.0, 0, -1466.096700932143059),
+        (0.05, 3, 1e-199, 300.0, 0, -124.5269545356811281),  # ln(bias) to 460 u would cost 7e-11 here
+    ],
+)
+def test_biases_next_to_nothing(epsilon, unknown, bias, noise, direction, exact):
+    value, error = _core.count_delta_bounded(epsilon, unknown, bias, noise, direction)
+    assert abs(value - exact) <= error + 2.0**-51 * abs(exact)
+    if exact > -690:
+        assert abs(value - exact) < 1e-11
+
+
+@pytest.mark.parametrize(
+    ("groups", "epsilon", "direction", "exact"),
+    [
+        ([(9, 0.39), (8, 2.4e-30)], 193.0, 1, -4.448666896333021270),
+        ([(6, 0.91), (7, 0.5)], 777.0, 0, -5.417894340747064922),  # e^-epsilon is below the range of double
+        ([(1, 0.04), (1, 0.999999), (1, 1e-12), (1, 0.33)], 737.75, 1, -14.25681011905389890),
+        ([(1, 0.5), (1, 1e-300), (1, 1e-60), (1, 0.25)], 500.0, 0, -140.2345471213225770),
+    ],
+)
+def test_strata_at_large_epsilon(groups, epsilon, direction, exact):
+    law = law_of(pk.Strata(tuple(groups)), sum(size for size, _ in groups))
+    value, error = law.log_delta(epsilon, 0.0, direction)
+    assert abs(value - exact) <= min(error, 1e-12)
+
+
+def test_window_says_when_what_it_lacks_matters():
+    # b(k) below 1e-290 is not in the window, and counts e^epsilon times: the window cannot tell.
+    law = law_of(pk.Unequal([0.5, 0.3, 1e-295, 0.2]), 4)
+    value, error = law.log_delta(670.0, 0.0, 0)
+    plain = _core.count_delta_window(670.0, law.pmf, 4e-16, 1e-285, 0.0, 0)
+    assert plain[1] > 1.0
+    assert value <= _core.log_delta_upper(*plain)
+    assert error < math.inf
+
+
+def test_mixture_without_noise_at_large_epsilon_is_an_upper_bound():
+    # One value has all of it: delta is 0.453 times 0.924^7, and ln(delta e^-460) + 460 has lost digits.
+    weight, bias = 0.4530045922811501, 0.9243528414316275
+    law = law_of(pk.Mixture([(weight, bias), (1.0 - weight, 0.0)]), 7)
+    exact = Fraction(weight) * Fraction(bias) ** 7
+    upper = _core.log_delta_upper(*law.log_delta(461.780053608049, 0.0, 0))
+    assert upper >= math.log(exact) - 1e-17
+    assert upper < math.log(exact) + 1e-12
+
+
+@pytest.mark.parametrize("ratio", [1e-3, 0.5, 0.9, 1 - 1e-6, 1 - 1e-12])
+def test_what_earlier_releases_leave_is_never_too_much(ratio):
+    rng = np.random.default_rng(5)
+    for total in 10 ** rng.uniform(-2, 6, 50):
+        spent = total / ratio
+        noise = remaining_noise(total, spent)
+        assert (
+            1 / Fraction(noise) ** 2 + 1 / (Fraction(spent) * (1 - Fraction(1, 2**51))) ** 2
+            <= 1 / Fraction(total) ** 2
+        )
+        assert noise < 1.001 * total / math.sqrt((1 - ratio) * (1 + ratio))
+
+
+def test_earlier_releases_that_leave_nothing_are_refused():
+    one = dict(epsilon=0.5, delta=1e-6, records=50, known=20, bias=0.3)
+    needed = pk.calibrate(**one).noise_scale
+    for earlier in ([0.0], [needed], [needed * 0.5], [1e-300, 1.0]):
+        with pytest.raises(ValueError, match="must leave room"):
+            pk.calibrate(**one, earlier_noise_scales=earlier)
+    assert remaining_noise(1.0, 0.0) == remaining_noise(1.0, 1.0) == math.inf
+    # where no noise is needed, not even an exact earlier release is in the way
+    free = dict(epsilon=1.0, delta=1e-6, records=10**6, known=5 * 10**5, bias=0.3)
+    assert pk.calibrate(**free, earlier_noise_scales=[0.0]).noise_scale == 0.0
+
+
+def test_saving_is_not_negative():
+    first = pk.calibrate(epsilon=0.5, delta=1e-6, records=50, known=20, bias=0.3)
+    again = pk.calibrate(
+        epsilon=0.5,
+        delta=1e-6,
+        records=50,
+        known=20,
+        bias=0.3,
+        earlier_noise_scales=[first.noise_scale * 1.01],
+    )
+    assert again.noise_scale > again.gaussian_sigma
+    assert again.saving == 0.0

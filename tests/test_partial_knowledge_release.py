@@ -11,6 +11,7 @@ import math
 import pickle
 import threading
 
+import mpmath
 import numpy as np
 import pytest
 from scipy import stats
@@ -21,6 +22,7 @@ from dpcore import partial_knowledge as pk
 from dpcore.partial_knowledge import published
 from dpcore.partial_knowledge._unknown_bias import (
     CommonBias,
+    _log_tail,
     bias_range,
     calibrate_from_estimate,
     make_plan,
@@ -593,3 +595,24 @@ def test_dask_cluster_computes_the_same_table():
     ):
         parts = list(client.get_executor().map(reproduce.evaluate, (cells[:9], cells[9:])))
     np.testing.assert_array_equal(np.array(parts[0] + parts[1]), np.array(reproduce.evaluate(cells)))
+
+
+@pytest.mark.parametrize("bias", [None, "unknown"])
+def test_an_unknown_bias_is_pointed_to_what_estimates_it(bias):
+    with pytest.raises(TypeError, match=r"bias must be .* use PartialKnowledgeCount"):
+        pk.calibrate(epsilon=0.1, delta=1e-6, records=100, known=50, bias=bias)
+
+
+def test_a_worst_case_below_epsilon_names_epsilon():
+    with pytest.raises(ValueError, match=r"must be a number >= epsilon = 0\.1, or infinity, got"):
+        pk.calibrate(epsilon=0.1, delta=1e-6, records=100, known=50, bias=0.5, worst_case_epsilon=0.01)
+
+
+def test_chernoff_tail_of_lost_records_is_not_below_the_exact_bound():
+    for n, p in ((10**9, 1e-3), (10**15, 1e-4), (2**53 - 1, 0.3), (1000, 0.01)):
+        k = math.ceil(n * p + 4.5 * math.sqrt(n * p * (1 - p))) + 1
+        with mpmath.workdps(60):
+            share, bias = mpmath.mpf(k) / n, mpmath.mpf(p)
+            exact = -n * (share * mpmath.log(share / bias) + (1 - share) * mpmath.log((1 - share) / (1 - bias)))
+            got = _log_tail(n, p, k)
+            assert exact <= got <= exact + 1e-6

@@ -405,3 +405,36 @@ def test_one_impact_only():
 def test_bad_input_is_named(arguments, named):
     with pytest.raises(ValueError, match=named):
         risk.recommend(**arguments)
+
+
+def test_a_limit_that_nothing_meets_says_so():
+    """At most 0 is not the same as no limit."""
+    words = {
+        (kind, value): risk.Limit("Budget", kind, value, True, "").statement
+        for kind in ("lower", "upper")
+        for value in (0.0, math.inf)
+    }
+    assert words["upper", 0.0] == words["lower", math.inf] == "Budget allows no epsilon at all."
+    assert words["upper", math.inf] == words["lower", 0.0] == "Budget does not limit epsilon."
+
+
+@pytest.mark.parametrize("level", [0.05, 0.7, 8.0, 300.0])
+@pytest.mark.parametrize("releases", [2, 12])
+def test_composed_epsilon_is_that_of_the_certified_curve(level, releases):
+    """The search skips questions whose answer is known; it must end where a search without that does."""
+    from dpcore.accounting import from_laplace
+    from dpcore.risk._noise import _composed_epsilon
+
+    loss = from_laplace(epsilon=level) * releases
+    found = _composed_epsilon(level, releases, 1e-3)
+    assert float(loss.delta(found).upper) <= 1e-3
+    assert float(loss.delta(found * (1 - 3e-6)).upper) > 1e-3
+
+
+@pytest.mark.parametrize("allowed", [1e-3, 1e-17])
+def test_an_error_that_nothing_allows_is_refused(allowed):
+    """In a fraction of a second; it took 16 and 60 s before the search knew large levels."""
+    report = risk.recommend(
+        records=1000, impact=100.0, threshold=10.0, allowed_error=allowed, releases=2, delta=1e-3
+    )
+    assert not report.feasible

@@ -364,3 +364,13 @@ def test_large_uniform_integers(bound: int) -> None:
     # Level 1e-12: three hundred draws all in one half, or all even.
     assert min(draws) < bound // 2 < max(draws)
     assert {d % 2 for d in draws} == {0, 1}
+
+
+def test_bytes_in_pieces_are_the_words_of_the_stream() -> None:
+    # 4 MB is a piece; the bytes are the same however many are asked for at once.
+    size = (1 << 22) + 13
+    whole = samplers.random_bytes(size, rng=samplers.InsecureTestRng(4))
+    rng = samplers.InsecureTestRng(4)
+    assert whole == samplers.random_bytes(1 << 22, rng=rng) + samplers.random_bytes(13, rng=rng)
+    assert len(whole) == size
+    assert samplers.random_bytes(0) == b""

@@ -1,6 +1,6 @@
 """Builds the extension with the address and undefined-behaviour sanitizers and runs Python tests with it.
 
-    python tools/sanitize_python.py [--build DIR] [--seconds 180] [pytest arguments]
+    python tools/sanitize_python.py [--build DIR] [--seconds 900] [pytest arguments]
 
 Without pytest arguments a fast selection that enters every binding is run. Needs a compiler with its sanitizer
 runtimes, CMake, pybind11 and the tests' requirements. The installed package's Python files are used from a copy in
@@ -57,6 +57,8 @@ def build(folder: pathlib.Path) -> pathlib.Path:
         f"-DPython_EXECUTABLE={sys.executable}",
         f"-Dpybind11_DIR={pybind11.get_cmake_dir()}",
     ]
+    if not (folder / "CMakeCache.txt").exists():  # else: a tree that has sanitized objects already
+        options += ["-DCMAKE_BUILD_TYPE=None", "-DCMAKE_CXX_FLAGS=-O1 -g1"]
     if shutil.which("ninja"):
         options += ["-G", "Ninja"]
     subprocess.run(["cmake", "-S", str(ROOT), "-B", str(folder), *options], check=True, stdout=subprocess.DEVNULL)
@@ -69,7 +71,7 @@ def main() -> int:
     """Build, run, report; the exit code of pytest."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--build", type=pathlib.Path, help="build folder to use and keep")
-    parser.add_argument("--seconds", type=float, default=180.0, help="time for the tests, the build not counted")
+    parser.add_argument("--seconds", type=float, default=900.0, help="time for the tests, the build not counted")
     arguments, tests = parser.parse_known_args()
     with tempfile.TemporaryDirectory() as name:
         work = pathlib.Path(name)
@@ -102,7 +104,7 @@ def main() -> int:
         except subprocess.TimeoutExpired:
             process.terminate()
             process.wait()
-            print(f"stopped after {arguments.seconds:.0f} s; nothing was found until then")
+            print(f"FAILED: stopped after {arguments.seconds:.0f} s; nothing was found until then")
             return 1
         print(f"tests under {SANITIZERS}: exit code {code}, {time.monotonic() - started:.0f} s")
         return code

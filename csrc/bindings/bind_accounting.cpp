@@ -82,8 +82,11 @@ void register_accounting(py::module_& module) {
                         return PrivacyLoss(Mechanism::subsampled_gaussian(sigma, rate, n));
                     })
         .def_static("pmf",
-                    [](std::vector<double> p, std::vector<double> q) {
-                        return PrivacyLoss(Mechanism::pmf(std::move(p), std::move(q)));
+                    [](const dpcore_bindings::Doubles& p, const dpcore_bindings::Doubles& q) {
+                        return dpcore_bindings::interruptible([&](dpcore::StopCheck stop) {
+                            return PrivacyLoss(Mechanism::pmf({p.data(), p.data() + p.size()},
+                                                              {q.data(), q.data() + q.size()}, stop));
+                        });
                     })
         .def_static("compose_all", &PrivacyLoss::compose_all)
         .def("compose", &PrivacyLoss::compose)

@@ -44,12 +44,14 @@ void register_count_delta(py::module_& module) {
             },
             epsilon, unknown, bias, noise);
     });
-    module.def("joint_delta_estimated",
+    // (lower, upper) bound of ln delta
+    module.def("joint_delta_bounds",
                [](double epsilon, std::int64_t unknown, double bias, double noise, double estimate, int code) {
                    const Direction direction = direction_of(code);
-                   return pair_of(interruptible([&](dpcore::StopCheck stop) {
+                   const dpcore::LogBounds bounds = interruptible([&](dpcore::StopCheck stop) {
                        return dpcore::joint_delta(epsilon, unknown, bias, noise, estimate, direction, stop);
-                   }));
+                   });
+                   return std::make_pair(bounds.log_lower, bounds.log_upper);
                });
     module.def("count_delta_two_bounded", [](double epsilon, std::int64_t first, double first_bias,
                                              std::int64_t second, double second_bias, double noise, int code) {
@@ -79,6 +81,15 @@ void register_count_delta(py::module_& module) {
         law.value.assign(pmf.data(), pmf.data() + pmf.size());
         return pair_of(interruptible([&](dpcore::StopCheck stop) {
             return dpcore::count_delta_window(epsilon, law, value_error, left_out, noise, direction, stop);
+        }));
+    });
+    module.def("count_delta_tilted", [](double epsilon, std::int64_t first, const Doubles& pmf, double log_factor,
+                                        double value_error, double left_out, double noise) {
+        dpcore::PmfWindow law;
+        law.first = first;
+        law.value.assign(pmf.data(), pmf.data() + pmf.size());
+        return pair_of(interruptible([&](dpcore::StopCheck stop) {
+            return dpcore::count_delta_tilted(epsilon, law, log_factor, value_error, left_out, noise, stop);
         }));
     });
 }

@@ -123,16 +123,31 @@ void register_grid_sampler(py::module_& module, const std::string& name) {
                [](double scale, double grid) { return Noise(scale, grid).limit(); });
 }
 
+// Straight into the object that is returned: filling 200 MB with zeros first, or copying them last, would each
+// take longer than Ctrl-C may. Between pieces signals are looked at and other threads get their turn. Not in one
+// piece without the GIL: a test generator is locked while it is used, and a thread that waits for it may hold the
+// GIL.
 py::bytes source_bytes(TestRng* rng, std::size_t count) {
-    std::string out(count, '\0');
-    with_source(rng, [&](dpcore::RandomSource& source) {
-        for (std::size_t at = 0; at < count; at += sizeof(std::uint64_t)) {
-            const std::uint64_t word = source.next();
-            std::memcpy(&out[at], &word, std::min(sizeof word, count - at));
+    constexpr std::size_t kPiece = std::size_t{1} << 22;  // whole words, some milliseconds
+    PyObject* made = PyBytes_FromStringAndSize(nullptr, static_cast<Py_ssize_t>(count));
+    if (made == nullptr) throw py::error_already_set();
+    auto out = py::reinterpret_steal<py::bytes>(made);
+    char* to = PyBytes_AS_STRING(made);
+    for (std::size_t begin = 0; begin < count; begin += kPiece) {
+        if (begin > 0) {
+            if (PyErr_CheckSignals() != 0) throw py::error_already_set();
+            const py::gil_scoped_release others;
         }
-        return 0;
-    });
-    return py::bytes(out);
+        const std::size_t end = std::min(count, begin + kPiece);
+        with_source(rng, [&](dpcore::RandomSource& source) {
+            for (std::size_t at = begin; at < end; at += sizeof(std::uint64_t)) {
+                const std::uint64_t word = source.next();
+                std::memcpy(to + at, &word, std::min(sizeof word, end - at));
+            }
+            return 0;
+        });
+    }
+    return out;
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <cstddef>
 #include <stdexcept>
 #include <tuple>
@@ -22,9 +23,14 @@ namespace dpcore_bindings {
 using Doubles = py::array_t<double, py::array::c_style>;
 
 // A StopCheck that runs Python's signal handlers: long kernels stop at Ctrl-C. To be used in a call that has
-// released the GIL; the pending Python exception travels out as py::error_already_set (see interruptible).
+// released the GIL; the pending Python exception travels out as py::error_already_set (see interruptible). Kernels
+// may ask as often as they like: it takes the GIL, for which other threads may be waiting, every 20 ms at most.
 inline dpcore::StopCheck signal_check() {
     return {[](void*) {
+                static thread_local std::chrono::steady_clock::time_point last;
+                const auto now = std::chrono::steady_clock::now();
+                if (now - last < std::chrono::milliseconds(20)) return false;
+                last = now;
                 const py::gil_scoped_acquire gil;
                 return PyErr_CheckSignals() != 0;
             },

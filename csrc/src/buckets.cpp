@@ -499,6 +499,8 @@ Discrete discretise(const LossLaw& law, double step, double c_near, double c, do
             out.tail = 4.0 * kTail;
             break;
         }
+        case LawKind::largest_step:  // a part of a composition, made and used by contours alone
+            throw std::length_error("a part of a law has no buckets");
         case LawKind::two_point:
         case LawKind::atoms: {
             const std::vector<Atom> atoms = law.atoms();
@@ -947,8 +949,9 @@ LogBounds bucket_delta(const Composition& comp, double epsilon, const BucketQuer
         }
         return TiltedList{std::move(b.upper.mass), std::move(b.lower.mass), b.first, t.copies};
     };
-    // The few frequencies that matter first, as long as all lists together are not longer than a transform's
-    // arrays. A product costs about a thirtieth of what a transform there and back takes for an entry.
+    // The few frequencies that matter first, as long as all lists together are not much longer than a transform's
+    // arrays. What has been prepared is kept: its sums are in the totals. A product costs about a thirtieth of
+    // what a transform there and back takes for an entry.
     constexpr double kProductsOfEntry = 40.0;
     const bool single_release = comp.terms.size() == 1 && comp.terms[0].copies == 1.0;
     std::vector<TiltedList> lists;
@@ -960,7 +963,6 @@ LogBounds bucket_delta(const Composition& comp, double epsilon, const BucketQuer
         if (kept > 2 * size) break;
     }
     const bool all_kept = lists.size() == comp.terms.size();
-    if (!all_kept) lists.pop_back();
     // delta = exp(log_scale - c eps) sum over n of tilted mass * exp(-c x)(1 - exp(-x)), x = loss - eps > 0. The
     // window is one period around the centre; eps is somewhere inside or below.
     const double half = static_cast<double>(size / 2);

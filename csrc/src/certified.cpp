@@ -48,6 +48,19 @@ Certified certified_log1p(const Certified& w) {
     return {{re, im}, kSlack * (own + w.err / (size - w.err) * (1.0 + kLibm))};
 }
 
+Certified certified_log(const Certified& g) {
+    const double size = detail::hypotenuse(g.value.re, g.value.im);
+    if (!(size > 2.0 * g.err) || size < 0x1p-500) {
+        const double top = std::log(size + g.err + 0x1p-500);
+        return {{top + kLibm * std::fabs(top) + 1e-10, 0.0}, std::numeric_limits<double>::infinity()};
+    }
+    const double re = std::log(size);
+    const double im = std::atan2(g.value.im, g.value.re);
+    // hypotenuse: 2 roundings at the most, of the argument of the logarithm.
+    return {{re, im},
+            kSlack * (kLibm * (std::fabs(re) + std::fabs(im) + 1.0) + g.err / (size - g.err) * (1.0 + kLibm))};
+}
+
 Certified certified_sinh(Complex z, double err) {
     const double s = std::sinh(z.re);
     const double c = std::cosh(z.re);

@@ -117,7 +117,7 @@ double count_delta_upper(double epsilon, std::int64_t unknown, double low, doubl
 
 CountNoise calibrate_count(double epsilon, double delta, std::int64_t unknown, double low, double high,
                            double worst_case_epsilon, double releases, StopCheck stop) {
-    need_positive(epsilon, "epsilon");
+    need_count_epsilon(epsilon);
     need_open_probability(delta, "delta");
     need_range(low, high);
     if (!(worst_case_epsilon >= epsilon))

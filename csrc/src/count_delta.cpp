@@ -9,6 +9,7 @@
 #include "count_points.hpp"
 #include "double_double_tables.hpp"
 #include "dpcore/gaussian.hpp"
+#include "dpcore/normal.hpp"
 #include "dpcore/validation.hpp"
 #include "half_line.hpp"
 
@@ -25,6 +26,11 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 // Beyond this condition of the sum over the law itself nothing is gained by it.
 constexpr double kIllConditioned = 32.0;
+
+// Windows of a law: where e^-epsilon is small enough to matter, and too small for any lift.
+constexpr double kSmallEpsilon = 20.0;
+constexpr int kLargestLift = 900;
+constexpr double kLargestWindowEpsilon = 1200.0;
 
 // ln of delta from the law of the count, where the noise is wide; `sum` otherwise.
 double wide_value(const Problem& problem, const SignedPoints& points, double beta, const HalfLineSum& sum) {
@@ -49,9 +55,9 @@ HalfLineSum evaluate(const Problem& problem, double beta, StopCheck stop) {
     for (double widen = 1.0;; widen *= 1.5) {
         const Extent extent = detail::extent_of(problem, beta, widen);
         if (detail::is_deep(problem, extent))
-            detail::deep_points(problem, extent, beta, false, points, stop);
+            detail::deep_points(problem, extent, beta, points, stop);
         else if (!detail::smooth_points(problem, extent, beta, points, stop))
-            detail::window_points(problem, extent, beta, false, points, stop);
+            detail::window_points(problem, extent, beta, points, stop);
         if (!(beta > 0.0)) {
             const HalfLineSum sum = detail::positive_part(points);
             if (!sum.cut_above || widen > 50.0) return sum;
@@ -66,12 +72,24 @@ HalfLineSum evaluate(const Problem& problem, double beta, StopCheck stop) {
 }
 
 void check_common(double epsilon, double noise_scale) {
-    need_positive(epsilon, "epsilon");
+    need_count_epsilon(epsilon);
     need_non_negative(noise_scale, "noise_scale");
 }
 
+// Below the range of double the logarithms of the weights are large too, and their errors grow with the ratio of
+// Mills' ratio to its differences: a few times 100 u were seen for each unit of |ln delta|.
+constexpr double kDeep = -1000.0;
+
 CountDelta with_error(double log_delta, double extra) {
-    return {std::min(log_delta, 0.0), (300.0 + 100.0 * std::fabs(std::min(log_delta, 0.0))) * 0x1p-53 + extra};
+    const double value = std::min(log_delta, 0.0);
+    return {value, (300.0 + (value < kDeep ? 2000.0 : 100.0) * std::fabs(value)) * 0x1p-53 + extra};
+}
+
+// As with_error. Below the range of double a window may tell nothing, or something above 1: then delta is at most
+// 1, with no bound on how much less.
+CountDelta or_nothing(double log_delta, double extra) {
+    const bool known = std::isfinite(log_delta) && log_delta < 1e-6 && std::isfinite(extra);
+    return known ? with_error(log_delta, extra) : CountDelta{0.0, kInfinity};
 }
 
 CountDelta no_unknown(double epsilon, double noise_scale) {
@@ -79,7 +97,22 @@ CountDelta no_unknown(double epsilon, double noise_scale) {
     return with_error(gaussian_log_delta(epsilon, noise_scale, 1.0), 0.0);
 }
 
-CountDelta larger(const CountDelta& a, const CountDelta& b) { return a.log_delta >= b.log_delta ? a : b; }
+// Whether a bias next to 0 changes delta by less than 1e-18 of itself. With r = unknown * bias, s = r (1 + e^eps):
+// delta(eps) >= (1 - s) delta_0(eps + 2 s) - 2 s^2 delta_0(eps), delta_0 that of no unknown record
+// (joint_delta.cpp has the proof), and -d ln delta_0 / d eps < P(S) / delta_0 = R(a) / (R(a) - R(b)), which is at
+// most 2 + 3 beta (b^2 + 3) because 1 - t R(t) >= 1/(t^2 + 3). For "remove" more records that count take from
+// Q(S), and r stands for s.
+bool counts_for_nothing(double epsilon, std::int64_t unknown, double bias, double beta, bool remove) {
+    const double log_rare = std::log(static_cast<double>(unknown)) + std::log(bias);
+    const double b = beta > 0.0 ? epsilon * beta + 0.5 / beta : 0.0;
+    const double log_share = std::log(2.0 + 3.0 * beta * (b * b + 3.0));
+    return log_rare + (remove ? 0.0 : epsilon) + log_share + std::log(8.0) < std::log(1e-18);
+}
+
+// The larger of two, with an error that covers the other one's bound as well.
+CountDelta larger(const CountDelta& a, const CountDelta& b) {
+    return {std::max(a.log_delta, b.log_delta), std::max(a.relative_error, b.relative_error)};
+}
 
 }  // namespace
 
@@ -98,9 +131,14 @@ CountDelta count_delta(double epsilon, std::int64_t unknown, double bias, double
     if (direction == Direction::both)
         return larger(count_delta(epsilon, unknown, bias, noise_scale, Direction::add, stop),
                       count_delta(epsilon, unknown, bias, noise_scale, Direction::remove, stop));
-    if (unknown == 0 || bias < detail::kNoBias || bias == 1.0) return no_unknown(epsilon, noise_scale);
+    if (unknown == 0 || bias == 0.0 || bias == 1.0) return no_unknown(epsilon, noise_scale);
+    if (bias < detail::kNoBias &&
+        counts_for_nothing(epsilon, unknown, bias, noise_scale, direction == Direction::remove)) {
+        const CountDelta out = no_unknown(epsilon, noise_scale);
+        return {out.log_delta, out.relative_error + 0x1p-53};
+    }
     const Problem problem = detail::make_problem(epsilon, unknown, bias, direction == Direction::remove);
-    const double beta = noise_scale < detail::kLeastNoise ? 0.0 : noise_scale;
+    const double beta = detail::effective_noise(noise_scale, epsilon);
     // ln C and ln B at the first point are each good to 2 u of their parts; where a bias is near 0 or 1, or
     // epsilon large, they cancel.
     const double logarithms =
@@ -123,23 +161,28 @@ CountDelta count_delta_window(double epsilon, const PmfWindow& law, double value
     const std::size_t size = law.value.size();
     const auto value = [&](std::size_t i) { return law.value[direction == Direction::remove ? size - 1 - i : i]; };
     if (size == 1) return no_unknown(epsilon, noise_scale);
-    // Weights in units of e^eps: b(k-1) e^-eps - b(k), so that nothing overflows.
-    const double shrink = std::exp(-epsilon);
+    // Weights in units of e^eps 2^-900: b(k-1) e^-eps - b(k) without overflow, and without underflow for a b(k)
+    // that a window can hold, as long as e^(-eps/2) is in range.
+    if (!(epsilon < kLargestWindowEpsilon)) return or_nothing(kInfinity, 0.0);
+    const int lift =
+        epsilon < kSmallEpsilon ? 0 : std::min(kLargestLift, static_cast<int>(epsilon / tables::kLn2.hi));
+    const double shrink = std::exp(-0.5 * epsilon);
     SignedPoints points;
     std::vector<double> magnitude(size + 1);
     points.weight.resize(size + 1);
     for (std::size_t i = 0; i <= size; ++i) {
-        const double gain = i > 0 ? value(i - 1) * shrink : 0.0;
-        const double loss = i < size ? value(i) : 0.0;
+        const double gain = i > 0 ? std::ldexp(value(i - 1), lift) * shrink * shrink : 0.0;
+        const double loss = i < size ? std::ldexp(value(i), lift) : 0.0;
         points.weight[i] = gain - loss;
         magnitude[i] = gain + loss;
     }
-    points.log_unit = epsilon + static_cast<double>(law.exponent) * tables::kLn2.hi;
+    points.log_unit = static_cast<double>(DoubleDouble(epsilon) +
+                                          tables::kLn2 * DoubleDouble(static_cast<double>(law.exponent - lift)));
     if (!detail::set_offsets(points, 1.0)) return no_unknown(epsilon, noise_scale);
-    const double beta = noise_scale < detail::kLeastNoise ? 0.0 : noise_scale;
+    const double beta = detail::effective_noise(noise_scale, epsilon);
     const HalfLineSum sum = beta > 0.0 ? detail::half_line_sum(points, beta, stop) : detail::positive_part(points);
     // An error e of every value moves P(S) - e^eps Q(S) by at most e (P(S) + e^eps Q(S)), S the half line; mass
-    // left out raises delta by at most itself.
+    // left out moves it by as much.
     const double spread =
         detail::absolute_sum(points, magnitude, beta, sum.threshold) * std::exp(points.log_unit - sum.log_value);
     double log_value = sum.log_value;
@@ -154,9 +197,54 @@ CountDelta count_delta_window(double epsilon, const PmfWindow& law, double value
             log_value = paired.log_value + static_cast<double>(law.exponent) * tables::kLn2.hi;
         }
     }
-    CountDelta out = with_error(log_value, (value_error + 16 * 0x1p-53) * condition);
-    out.relative_error += left_out > 0.0 ? left_out * std::exp(-log_value) : 0.0;
-    return out;
+    // What is left out of Q counts e^eps times.
+    const double lost =
+        left_out > 0.0 ? left_out * (std::exp(-log_value) + std::exp(std::min(700.0, epsilon - log_value))) : 0.0;
+    return or_nothing(log_value, (value_error + 16 * 0x1p-53) * condition + lost);
+}
+
+CountDelta count_delta_tilted(double epsilon, const PmfWindow& law, double log_factor, double value_error,
+                              double left_out, double noise_scale, StopCheck stop) {
+    check_common(epsilon, noise_scale);
+    if (law.value.empty()) throw std::invalid_argument("the law must have at least one value");
+    const std::size_t size = law.value.size();
+    // With b(k) = M e^(-eps k) v(k): c_k = M e^(eps - eps k) [v(k-1) - v(k)].
+    SignedPoints points;
+    std::vector<double> magnitude(size + 1);
+    for (std::size_t i = 0; i <= size; ++i) {
+        const double gain = i > 0 ? law.value[i - 1] : 0.0;
+        const double loss = i < size ? law.value[i] : 0.0;
+        points.weight.push_back(gain - loss);
+        magnitude[i] = gain + loss;
+    }
+    if (!detail::set_offsets(points, 1.0)) return {0.0, kInfinity};
+    const double origin = static_cast<double>(law.first) - points.offset.front();  // the k of offset 0
+    for (std::size_t i = 0; i <= size; ++i) points.log_scale.push_back(-epsilon * points.offset[i]);
+    const double log_reach = -epsilon * origin;
+    points.log_unit = (log_factor + log_reach) + (epsilon + static_cast<double>(law.exponent) * tables::kLn2.hi);
+    const double beta = detail::effective_noise(noise_scale, epsilon);
+    const HalfLineSum sum = beta > 0.0 ? detail::half_line_sum(points, beta, stop) : detail::positive_part(points);
+    const auto log_passed = [&](double x) {
+        if (beta > 0.0) return log_normal_tail((sum.threshold - x) / beta);
+        return x > 0.0 ? 0.0 : -kInfinity;
+    };
+    // What relative errors of the values can change, the logarithms of the factors included.
+    double spread = 0.0;
+    for (std::size_t i = 0; i <= size; ++i) {
+        if (!(magnitude[i] > 0.0)) continue;
+        const double log_term =
+            points.log_scale[i] + log_passed(points.offset[i]) + points.log_unit - sum.log_value;
+        spread += magnitude[i] * std::exp(log_term) *
+                  (1.0 + 8.0 * 0x1p-53 / std::max(value_error, 0x1p-53) * std::fabs(points.log_scale[i]));
+    }
+    // What is left out counts at most e^eps b(k) Phi((k - t)/beta) each, and e^(-eps k) Phi((k - t)/beta) is at
+    // most e^(-eps t + eps^2 beta^2 / 2) for every k (Chernoff). Without noise only points above count.
+    const double log_most =
+        beta > 0.0 ? epsilon * (0.5 * epsilon * beta * beta - sum.threshold) : -epsilon * points.offset.back();
+    const double lost = 2.0 * left_out * std::exp(log_most + points.log_unit - sum.log_value);
+    const double logarithms =
+        std::fabs(log_factor) + 2.0 * std::fabs(log_reach) + epsilon + std::fabs(points.log_unit);
+    return or_nothing(sum.log_value, (value_error + 16 * 0x1p-53) * spread + lost + 4.0 * 0x1p-53 * logarithms);
 }
 
 }  // namespace dpcore

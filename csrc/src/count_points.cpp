@@ -48,12 +48,16 @@ Problem make_problem(double epsilon, std::int64_t unknown, double bias, bool ref
     if (reflected) std::swap(out.p, out.q);
     // kappa = trials / (1 + e^-eps q/p), above = trials / (1 + e^eps p/q).
     const Scaled small = exp_scaled(-epsilon);
-    const DoubleDouble odds_down = out.q / out.p;
-    const double shrink = std::ldexp(1.0, static_cast<int>(std::max<std::int64_t>(small.exponent, -1000)));
+    // p times a power of two: q / p need not be in the range of double.
+    const int lift = -std::ilogb(out.p.hi);
+    const DoubleDouble odds_down = out.q / DoubleDouble(std::ldexp(out.p.hi, lift), std::ldexp(out.p.lo, lift));
+    const auto power = static_cast<int>(std::clamp<std::int64_t>(small.exponent + lift, -1000, 1000));
+    const double shrink = std::ldexp(1.0, power);
     const DoubleDouble ratio = DoubleDouble(small.mantissa.hi * shrink, small.mantissa.lo * shrink) * odds_down;
     out.kappa = DoubleDouble(out.trials) / (DoubleDouble(1.0) + ratio);
     out.above = out.kappa * ratio;
-    out.log_above = std::log(out.trials) - epsilon + std::log(odds_down.hi) - std::log1p(ratio.hi);
+    out.log_above =
+        std::log(out.trials) - epsilon + (std::log(odds_down.hi) + lift * tables::kLn2.hi) - std::log1p(ratio.hi);
     out.log_factor = epsilon + log_sum_exp_plus(out.p, out.q, epsilon) -
                      (std::log(out.trials) + std::log(out.p.hi) + std::log(out.q.hi));
     return out;
@@ -164,7 +168,7 @@ bool smooth_points(const Problem& problem, const Extent& extent, double beta, Si
     return true;
 }
 
-void window_points(const Problem& problem, const Extent& extent, double beta, bool every_one, SignedPoints& points,
+void window_points(const Problem& problem, const Extent& extent, double beta, SignedPoints& points,
                    StopCheck stop) {
     auto low = static_cast<std::int64_t>(extent.low);
     auto high = static_cast<std::int64_t>(extent.high);
@@ -180,7 +184,7 @@ void window_points(const Problem& problem, const Extent& extent, double beta, bo
     const double last = first + static_cast<double>(size) - 1.0;
     const double variance = std::min(problem.variance_at(first), problem.variance_at(last));
     const double deviation = beta > 0.0 ? 1.0 / std::sqrt(1.0 / (beta * beta) + 1.0 / variance) : 0.0;
-    const double stride = every_one ? 1.0 : std::max(1.0, std::floor(deviation / kPointsPerDeviation));
+    const double stride = std::max(1.0, std::floor(deviation / kPointsPerDeviation));
     // Points base + j stride, base the integer nearest to kappa (or the end of the window nearest to it).
     const double base = std::clamp(std::floor(problem.kappa.hi + 0.5), first, last);
     const double shift = problem.offset(base);
@@ -201,12 +205,11 @@ void window_points(const Problem& problem, const Extent& extent, double beta, bo
     finish(problem, points);
 }
 
-void deep_points(const Problem& problem, const Extent& extent, double beta, bool every_one, SignedPoints& points,
-                 StopCheck stop) {
+void deep_points(const Problem& problem, const Extent& extent, double beta, SignedPoints& points, StopCheck stop) {
     const double variance = std::min(problem.variance_at(extent.low), problem.variance_at(extent.high));
     const double precision = beta > 0.0 ? 1.0 / (beta * beta) : kInfinity;
     const double deviation = 1.0 / std::sqrt(precision + 1.0 / variance);
-    const bool room = !every_one && extent.low >= 1.0 && extent.high <= problem.trials - 1.0;
+    const bool room = extent.low >= 1.0 && extent.high <= problem.trials - 1.0;
     const double stride = room ? std::max(1.0, std::floor(deviation / kPointsPerDeviation)) : 1.0;
     const double anchor = std::floor(problem.kappa.hi + 0.5);
     const auto log_pmf = [&](double k) {

@@ -9,8 +9,10 @@
 
 namespace dpcore::detail {
 
-// A bias nearer to 0 than this is 0: it changes delta by less than unknown * bias < 1e-180 of itself.
-constexpr double kNoBias = 1e-200;
+// A bias nearer to 0 than this is 0 where that changes nothing (count_delta.cpp, joint_delta.cpp), which is where
+// unknown * bias * e^epsilon is negligible. Elsewhere kappa and its like are in the range of double, and epsilon
+// is large: with a small one the error of ln(bias) would grow by |ln delta| / epsilon.
+constexpr double kNoBias = 1e-150;
 
 struct Problem {
     double epsilon;
@@ -59,12 +61,11 @@ bool is_deep(const Problem& problem, const Extent& extent);
 bool smooth_points(const Problem& problem, const Extent& extent, double beta, SignedPoints& points,
                    StopCheck stop);
 
-// Points of a window of the pmf: every stride-th, or every one.
-void window_points(const Problem& problem, const Extent& extent, double beta, bool every_one, SignedPoints& points,
+// Points of a window of the pmf, every stride-th.
+void window_points(const Problem& problem, const Extent& extent, double beta, SignedPoints& points,
                    StopCheck stop);
 
 // Where the pmf varies too much for one scale: each point with its own logarithm. Such sums are below e^-400.
-void deep_points(const Problem& problem, const Extent& extent, double beta, bool every_one, SignedPoints& points,
-                 StopCheck stop);
+void deep_points(const Problem& problem, const Extent& extent, double beta, SignedPoints& points, StopCheck stop);
 
 }  // namespace dpcore::detail

@@ -294,7 +294,7 @@ CountDelta one_direction(double epsilon, double first, double first_bias, double
     if (is_constant(second, second_bias)) return single();
     if (is_constant(first, first_bias))
         return count_delta(epsilon, static_cast<std::int64_t>(second), second_bias, noise_scale, direction, stop);
-    const double beta = noise_scale < detail::kLeastNoise ? 0.0 : noise_scale;
+    const double beta = detail::effective_noise(noise_scale, epsilon);
     CountDelta out{};
     for (double widen = 1.0; widen < 50.0; widen *= 1.5) {
         bool cut = false;
@@ -472,7 +472,7 @@ CountDelta count_delta_two(double epsilon, std::int64_t first, double first_bias
     need_whole(second, 0, kMostRecords, "records of a group");
     need_probability(first_bias, "bias");
     need_probability(second_bias, "bias");
-    need_positive(epsilon, "epsilon");
+    need_count_epsilon(epsilon);
     need_non_negative(noise_scale, "noise_scale");
     if (first_bias == second_bias)
         return count_delta(epsilon, first + second, first_bias, noise_scale, direction, stop);

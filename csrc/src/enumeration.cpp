@@ -80,6 +80,12 @@ Enumeration::Enumeration(const Composition& composition, StopCheck stop) {
                 if ((own.size() & 0xffff) == 0) stop();
                 continue;
             }
+            if (f.left ==
+                0) {  // the other atoms do not occur: without this, one copy of n atoms takes n^2/2 steps
+                own.push_back({f.loss, f.mass.value()});
+                if ((own.size() & 0xffff) == 0) stop();
+                continue;
+            }
             Wide mass = f.mass;
             for (std::size_t j = 0; j <= f.left; ++j) {
                 stack.push_back(

@@ -89,12 +89,12 @@ SideSum side_sum(const SignedPoints& points, double a, double inverse_variance, 
     return out;
 }
 
-double solve_threshold(const SignedPoints& points, double beta, double guess, StopCheck stop) {
+double solve_threshold(const SignedPoints& points, double beta, StopCheck stop) {
     const double inverse_variance = 1.0 / (beta * beta);
     const std::ptrdiff_t pivot = first_positive(points);
     double low = -kInfinity;
     double high = kInfinity;
-    double a = guess;
+    double a = 0.0;
     for (int iteration = 0; iteration < 200; ++iteration) {
         stop();
         const SideSum up = side_sum(points, a, inverse_variance, pivot, size_of(points), 1);
@@ -193,9 +193,9 @@ double lift_of(const SignedPoints& points, double a, double inverse) {
 
 }  // namespace
 
-HalfLineSum half_line_sum(const SignedPoints& points, double beta, StopCheck stop, double guess) {
+HalfLineSum half_line_sum(const SignedPoints& points, double beta, StopCheck stop) {
     HalfLineSum out;
-    const double a = solve_threshold(points, beta, guess, stop);
+    const double a = solve_threshold(points, beta, stop);
     out.threshold = a;
     const double inverse = 1.0 / beta;
     const bool scaled = !points.log_scale.empty();

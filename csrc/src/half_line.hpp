@@ -10,7 +10,7 @@
 //            former terms. z_r is that of kappa, or 0 if that is nearer to 0. Where beta exceeds the spread of the
 //            k_i, the equation for t is solved as sum_i c_i expm1(e_i) = -sum_i c_i with the known right-hand
 //            side.
-// Domain:    beta >= kLeastNoise; offsets increasing; at least one offset > 0 and one < 0 with non-zero weight.
+// Domain:    beta > 0; offsets increasing; at least one offset > 0 and one < 0 with non-zero weight.
 // Guarantee: relative error of the sum: that of the weights, plus (300 + 100 |ln result|) u, u = 2^-53.
 // Evidence:  docs/partial_knowledge.md (derivation), tests/test_partial_knowledge.py (measured).
 #pragma once
@@ -22,8 +22,13 @@
 
 namespace dpcore::detail {
 
-// Below this the noise moves the sum by less than e^-3000 of it: neighbouring integers are 80 scales apart.
-constexpr double kLeastNoise = 0.0125;
+// Noise that hardly blurs neighbouring integers is none: a threshold midway errs with probability less than
+// exp(-1/(8 beta^2)) at either, and next to kappa their weights differ by no more than e^epsilon.
+constexpr double kLeastNoise = 0.0125;  // 1/(8 beta^2) = 800
+inline double effective_noise(double noise_scale, double epsilon) {
+    const bool none = noise_scale < kLeastNoise && 0.125 / noise_scale / noise_scale >= epsilon + 200.0;
+    return none ? 0.0 : noise_scale;
+}
 
 // Weighted points on the line, a window of a longer list whose other terms do not matter.
 struct SignedPoints {
@@ -52,8 +57,7 @@ struct HalfLineSum {
     bool cut_above = false;
 };
 
-// `guess` is where to start looking for the threshold.
-HalfLineSum half_line_sum(const SignedPoints& points, double noise_scale, StopCheck stop, double guess = 0.0);
+HalfLineSum half_line_sum(const SignedPoints& points, double noise_scale, StopCheck stop);
 
 // The same without noise: sum of the positive weights.
 HalfLineSum positive_part(const SignedPoints& points);

@@ -78,11 +78,16 @@ public:
         const Certified at0 = value(0.0);
         log_mass_ = at0.value.re;
         err_ = at0.err;
-        // Tilted masses of the atoms at +-epsilon give a lower bound of the variance that never cancels.
-        const double a = epsilon_ * (1.0 + 2.0 * c_);
-        const double ratio = std::exp(-a);  // lower atom over upper
+        // A lower bound of the tilted variance that never cancels: the pairs of the upper atom and any other loss,
+        // upper E[x^2] with x = epsilon - loss, of density e^{-bx}/2 beside the atom's 1, and e^{-a} at 2 epsilon.
+        const double b = 0.5 + c_;
+        const double a = 2.0 * epsilon_ * b;
+        const double far = std::exp(-a);
         const double upper = std::exp(c_ * epsilon_ - log_mass_) / 2.0;
-        variance_low_ = 4.0 * epsilon_ * epsilon_ * upper * upper * ratio * (1.0 - 1e-9);
+        const double width = 2.0 * epsilon_;
+        const double even =
+            a > 1.0 ? (1.0 - far * (1.0 + a + 0.5 * a * a)) / (b * b * b) : far * width * width * width / 6.0;
+        variance_low_ = (even + far * width * width) * upper * upper * (1.0 - 1e-9);
     }
     Certified value(double t) const override {
         const double e = epsilon_;
@@ -93,7 +98,8 @@ public:
         const Certified l = certified_log1p(w);
         Complex v = ze + l.value;
         if (mirrored_) v.im = -v.im;
-        return {v, l.err + 4.0 * kRound * abs(ze) + kRound * abs(v)};
+        // One rounding of each part of ze; c itself is rounded where it is mirrored.
+        return {v, l.err + (mirrored_ ? 3.0 : 1.0) * kRound * abs(ze) + kRound * abs(v)};
     }
     double log_envelope(double from) const override {
         // Beyond the first quarter turn: |M| <= (E1 |1+u| + E2 |1-u|)/2 with u = 1/(1+2z); see docs.
@@ -111,6 +117,10 @@ public:
     }
     double derivative_size(double, double log_size) const override {
         return 2.0 * epsilon_ * std::exp(std::min(log_mass_ - log_size, 600.0));
+    }
+    double log_atoms() const override {  // the rest is u (e^{z eps0} - e^{-eps0(1+z)})/2, |u| <= 1/(2t)
+        const double e = epsilon_;
+        return e * c_ + std::log(0.5 + 0.5 * std::exp(-e * (1.0 + 2.0 * c_))) + 1e-13 * (1.0 + std::fabs(e * c_));
     }
 
 private:
@@ -745,11 +755,13 @@ LawPtr discrete_laplace_law(double scale, std::int64_t shift) {
     return std::make_shared<DiscreteLaplaceLaw>(scale, static_cast<double>(shift));
 }
 
-LawPtr pmf_law(const std::vector<double>& p, const std::vector<double>& q) {
+LawPtr pmf_law(const std::vector<double>& p, const std::vector<double>& q, StopCheck stop) {
     if (p.size() != q.size()) throw std::invalid_argument("p and q differ in length");
     std::vector<Atom> atoms;
+    atoms.reserve(p.size());
     double infinite = 0.0;
     for (std::size_t i = 0; i < p.size(); ++i) {
+        if (i % 65536 == 0) stop();
         if (p[i] == 0.0) continue;
         if (q[i] == 0.0) {
             infinite += p[i];
@@ -767,19 +779,11 @@ LawPtr pmf_law(const std::vector<double>& p, const std::vector<double>& q) {
         }
         atoms.push_back({loss, err, p[i], 0.0});
     }
-    std::sort(atoms.begin(), atoms.end(), [](const Atom& a, const Atom& b) { return a.loss < b.loss; });
-    std::vector<Atom> merged;
-    for (const Atom& a : atoms) {
-        if (!merged.empty() && merged.back().loss == a.loss) {
-            merged.back().mass += a.mass;
-            merged.back().mass_err += kRound;
-            merged.back().loss_err = std::max(merged.back().loss_err, a.loss_err);
-        } else {
-            merged.push_back(a);
-        }
-    }
-    const double mass_rel =
-        merged.size() == atoms.size() && infinite == 0.0 ? 0.0 : static_cast<double>(p.size()) * kRound;
+    std::size_t compared = 0;
+    std::sort(atoms.begin(), atoms.end(), [&](const Atom& a, const Atom& b) {
+        if (++compared % 1048576 == 0) stop();
+        return a.loss < b.loss;
+    });
     // Masses less one, in twice the precision: Knuth's sum of the rounding errors.
     struct LessOne {
         double high = -1.0, low = 0.0;
@@ -791,21 +795,46 @@ LawPtr pmf_law(const std::vector<double>& p, const std::vector<double>& q) {
         }
         double value() const { return high + low; }
     } finite, total;
-    for (const Atom& a : atoms) finite.add(a.mass);
-    for (const double mass : p) total.add(mass);
-    Lattice lattice;
-    if (merged.size() == 2) {
-        const double step = merged[1].loss - merged[0].loss;
-        lattice = {merged[0].loss, step, merged[0].loss_err,
-                   merged[0].loss_err + merged[1].loss_err + kRound * step};
-    } else if (merged.size() == 1) {
-        lattice = {merged[0].loss, 1.0, merged[0].loss_err, 0.0};
+    // Equal losses become one atom, in place: a copy of millions of atoms would take longer than a caller who
+    // wants to stop may have to wait.
+    std::size_t kept = 0;
+    for (std::size_t i = 0; i < atoms.size(); ++i) {
+        if (i % 65536 == 0) stop();
+        const Atom a = atoms[i];
+        finite.add(a.mass);
+        if (kept > 0 && atoms[kept - 1].loss == a.loss) {
+            Atom& same = atoms[kept - 1];
+            same.mass += a.mass;
+            same.mass_err += kRound;
+            same.loss_err = std::max(same.loss_err, a.loss_err);
+        } else {
+            atoms[kept++] = a;
+        }
     }
-    std::vector<double> parameters = {static_cast<double>(p.size())};
+    const double mass_rel = kept == atoms.size() && infinite == 0.0 ? 0.0 : static_cast<double>(p.size()) * kRound;
+    const bool few = kept < atoms.capacity() / 2;
+    atoms.resize(kept);
+    if (few) atoms.shrink_to_fit();
+    for (std::size_t i = 0; i < p.size(); ++i) {
+        if (i % 65536 == 0) stop();
+        total.add(p[i]);
+    }
+    Lattice lattice;
+    if (atoms.size() == 2) {
+        const double step = atoms[1].loss - atoms[0].loss;
+        lattice = {atoms[0].loss, step, atoms[0].loss_err, atoms[0].loss_err + atoms[1].loss_err + kRound * step};
+    } else if (atoms.size() == 1) {
+        lattice = {atoms[0].loss, 1.0, atoms[0].loss_err, 0.0};
+    }
+    std::vector<double> parameters;
+    parameters.reserve(2 * p.size() + 1);
+    parameters.push_back(static_cast<double>(p.size()));
     parameters.insert(parameters.end(), p.begin(), p.end());
+    stop();
     parameters.insert(parameters.end(), q.begin(), q.end());
-    return std::make_shared<AtomsLaw>(std::move(merged), finite.value(), total.value(), infinite, mass_rel,
-                                      lattice, std::move(parameters));
+    stop();
+    return std::make_shared<AtomsLaw>(std::move(atoms), finite.value(), total.value(), infinite, mass_rel, lattice,
+                                      std::move(parameters));
 }
 
 }  // namespace dpcore

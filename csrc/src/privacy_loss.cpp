@@ -3,16 +3,28 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <optional>
 #include <stdexcept>
 
+#include "chernoff.hpp"
+#include "closed_forms.hpp"
 #include "dpcore/buckets.hpp"
 #include "dpcore/enumeration.hpp"
-#include "dpcore/gaussian.hpp"
-#include "dpcore/normal.hpp"
 #include "dpcore/validation.hpp"
-#include "laplace_sum.hpp"
+#include "laplace_mixture.hpp"
+#include "largest_step.hpp"
+#include "smoothed.hpp"
 
 namespace dpcore {
+
+using detail::all_gaussian;
+using detail::all_gaussian_confidence;
+using detail::all_gaussian_epsilon;
+using detail::discrete_laplace_confidence;
+using detail::one_laplace;
+using detail::one_subsampled;
+using detail::one_subsampled_confidence;
+using detail::one_subsampled_epsilon;
 
 namespace {
 
@@ -20,266 +32,28 @@ constexpr double kInf = std::numeric_limits<double>::infinity();
 constexpr double kMaxCopies = 9007199254740992.0;  // 2^53
 // Relative width with which auto is content before it tries another way.
 constexpr double kContentWidth = 1e-9;
+// And, as a share of that, what smoothing aims at: its bounds differ by more where losses crowd around epsilon.
+constexpr double kSmoothedShare = 0.4;
+// Far from the epsilon sought.
+constexpr double kFarContent = 1e-5;
+// Steps outward from it.
+constexpr int kMostLooks = 40;
+// Answers wider than this, as a share of delta, are the slow ones too; after so many of them the search is given
+// up.
+constexpr double kWide = 2e-5;
+constexpr int kMostWide = 6;
 
-std::shared_ptr<Mechanism> symmetric(const char* name, std::vector<std::pair<std::string, double>> parameters,
-                                     LawPtr law) {
-    auto m = std::make_shared<Mechanism>();
-    m->name = name;
-    m->parameters = std::move(parameters);
-    m->forward = law;
-    m->backward = std::move(law);
-    return m;
-}
-
-LawPtr subsampled(double sigma, double rate, bool removal) {
-    if (rate == 0.0) return gaussian_law_of_rho(0.0, 0.0);
-    if (rate == 1.0) return gaussian_law(sigma, 1.0);
-    return subsampled_gaussian_law(sigma, rate, removal);
-}
-
+// What both bounds allow. Bounds that contradict each other would show a fault in one of them: then what either
+// allows.
 LogBounds intersect(const LogBounds& a, const LogBounds& b) {
-    return {std::max(a.log_lower, b.log_lower), std::min(a.log_upper, b.log_upper)};
+    const LogBounds both = {std::max(a.log_lower, b.log_lower), std::min(a.log_upper, b.log_upper)};
+    if (both.log_lower <= both.log_upper) return both;
+    return {std::min(a.log_lower, b.log_lower), std::max(a.log_upper, b.log_upper)};
 }
 Interval intersect(const Interval& a, const Interval& b) {
-    return {std::max(a.lower, b.lower), std::min(a.upper, b.upper)};
-}
-
-// Whole shifts beyond this make lattices of losses too long to walk.
-constexpr double kMostSensitivity = 1e6;
-
-void need_budget(double epsilon) { need_within(epsilon, 0.0, 1e100, "epsilon", "a number in [0, 1e100]"); }
-
-void need_probabilities(const std::vector<double>& values, const char* name) {
-    double total = 0.0;
-    double lost = 0.0;  // Neumaier: the tolerance below must not be eaten by rounding over many outcomes
-    for (const double value : values) {
-        need_non_negative(value, name);
-        const double sum = total + value;
-        lost += total >= value ? (total - sum) + value : (value - sum) + total;
-        total = sum;
-    }
-    total += lost;
-    if (!(std::abs(total - 1.0) <= 1e-9)) refuse(name, "probabilities that sum to 1 within 1e-9", total);
-}
-
-// One Laplace release: 1 - exp((eps - eps0)/2).
-LogBounds one_laplace(double epsilon0, double epsilon) {
-    if (epsilon >= epsilon0) return {-kInf, -kInf};
-    const double half = 0.5 * (epsilon - epsilon0);
-    const double value = std::log(-std::expm1(half));
-    const double err = 4.0 * kLibm * (1.0 + std::fabs(value));
-    return {value - err, std::min(0.0, value + err)};
-}
-
-// Gaussian losses add up to the Gaussian mechanism of the summed rho: sensitivity mu = sqrt(2 rho) at sigma 1.
-// Between these two lies the true mu: half the relative error of rho, the root's rounding and that of the products
-// below.
-struct Sensitivities {
-    double low, high;
-};
-Sensitivities gaussian_sensitivity(const Composition& comp) {
-    const double mu = std::sqrt(2.0 * gaussian_rho(*comp.terms[0].law));
-    const double slip = 0.51 * gaussian_rho_err(*comp.terms[0].law) + 4.0 * kRound;
-    return {mu * (1.0 - slip), mu * (1.0 + slip)};
-}
-
-// delta grows with mu. gaussian_log_delta is good to 4 ulp or 1e-13, whichever is larger.
-LogBounds all_gaussian(const Composition& comp, double epsilon) {
-    const Sensitivities mu = gaussian_sensitivity(comp);
-    const auto bound = [epsilon](double sensitivity, double sign) {
-        double value = 0.0;
-        if (epsilon == 0.0) {  // erf(mu/sqrt 8); 1 - delta keeps its digits where delta is near 1
-            const double at = sensitivity * 0.35355339059327376220;
-            value = at < 1.0 ? std::log(std::erf(at)) : std::log1p(-std::erfc(at));
-        } else {
-            value = gaussian_log_delta(epsilon, 1.0, sensitivity);
-        }
-        // An exponent beyond the range of double: certainly below this.
-        if (std::isinf(value)) return sign < 0.0 ? -kInf : -1e308;
-        return std::min(0.0, value + sign * (1e-13 + 9.0 * kRound * std::fabs(value)));
-    };
-    return {bound(mu.low, -1.0), bound(mu.high, 1.0)};
-}
-
-Interval all_gaussian_epsilon(const Composition& comp, double delta) {
-    const Sensitivities mu = gaussian_sensitivity(comp);
-    const double high = gaussian_epsilon(1.0, delta, mu.high);  // certified: delta(high) <= delta
-    if (high == 0.0) return {0.0, 0.0};
-    const double goal = std::log(delta);
-    for (double slip = 8.0 * kRound; slip < 1.0; slip *= 4.0) {
-        const double low = std::min(high, gaussian_epsilon(1.0, delta, mu.low)) * (1.0 - slip);
-        if (all_gaussian(comp, low).log_lower > goal + kLibm * std::fabs(goal)) return {low, high};
-    }
-    return {0.0, high};
-}
-
-// Pr[|L| <= epsilon], L of mean mu^2/2 and variance mu^2: the normal tails beyond epsilon/mu -+ mu/2.
-Interval all_gaussian_confidence(const Composition& comp, double epsilon) {
-    const Sensitivities mu = gaussian_sensitivity(comp);
-    const auto tail = [](double x, double sign) {  // bounded outward, also below the smallest normal number
-        return std::max(0.0, normal_tail(std::min(x, 1e150)) * (1.0 + sign * 16.0 * kRound) + sign * 1e-322);
-    };
-    const double most = 4.0 * kRound;
-    const double far_low = (epsilon / mu.high + 0.5 * mu.low) * (1.0 - most);
-    const double far_high = (epsilon / mu.low + 0.5 * mu.high) * (1.0 + most);
-    const double slip = most * far_high;
-    const double near_low = epsilon / mu.high - 0.5 * mu.high - slip;
-    const double near_high = epsilon / mu.low - 0.5 * mu.low + slip;
-    // Pr[L <= epsilon] on both sides of the mean without cancellation, less Pr[L < -epsilon].
-    const auto up_to = [&](double x, double sign) { return x < 0.0 ? tail(-x, sign) : 1.0 - tail(x, -sign); };
-    const double low = up_to(near_low, -1.0) - tail(far_low, 1.0);
-    const double high = up_to(near_high, 1.0) - tail(far_high, -1.0);
-    // One rounding of a difference of numbers up to 1, unless both are small.
-    return {std::max(0.0, low - 2.0 * kRound * up_to(near_high, 1.0)),
-            std::min(1.0, high + 2.0 * kRound * up_to(near_high, 1.0))};
-}
-
-// One subsampled release is one Gaussian release at another epsilon, times a factor.
-LogBounds one_subsampled(double sigma, double rate, bool removal, double epsilon) {
-    const Composition gaussian = Composition::of({{gaussian_law(sigma, 1.0), 1.0}});
-    double at = 0.0;
-    double at_err = 0.0;
-    double factor = rate;
-    double factor_err = 0.0;
-    if (removal) {
-        // q H(N1 || N0) at log(1 + (e^eps - 1)/q)
-        if (epsilon < 40.0) {
-            at = std::log1p(std::expm1(epsilon) / rate);  // a relative error of x is at most the same of log1p(x)
-            at_err = 3.0 * kLibm * at;
-        } else {  // eps - log q + log(1 - (1-q) e^-eps)
-            at = epsilon - std::log(rate);
-            at_err = 4.0 * kLibm * at + 2.0 * std::exp(-epsilon);
-        }
-        if (std::isinf(at)) return {-kInf, std::log(rate) * (1.0 - kLibm)};
-    } else {
-        // a H(N0 || N1) at log(q e^eps/a), a = 1 - (1-q) e^eps = q - (1-q)(e^eps - 1)
-        const double fall = epsilon < 700.0 ? (1.0 - rate) * std::expm1(epsilon) : kInf;
-        factor = rate - fall;
-        const double slip = 3.0 * kLibm * fall;
-        if (factor <= -slip) return {-kInf, -kInf};
-        if (factor <= 4.0 * slip) {
-            const double top = factor + slip;
-            return {-kInf, std::log(top)};
-        }
-        factor_err = slip / (factor - slip) + kRound;
-        at = epsilon + std::log(rate / factor);
-        at_err = 4.0 * kRound * (epsilon + 1.0) + kLibm * std::fabs(at) + 2.0 * factor_err;
-        at = std::max(at, 0.0);
-    }
-    const LogBounds low = all_gaussian(gaussian, at + at_err);
-    const LogBounds high = all_gaussian(gaussian, std::max(0.0, at - at_err));
-    const double lf = std::log(factor);
-    const double err = factor_err + 2.0 * kLibm * (1.0 + std::fabs(lf));
-    const auto outward = [](double x) { return std::isfinite(x) ? 2.0 * kRound * std::fabs(x) : 0.0; };
-    LogBounds out = {low.log_lower + lf - err, high.log_upper + lf + err};
-    out.log_lower -= outward(out.log_lower);
-    out.log_upper += outward(out.log_upper);
-    return out;
-}
-
-// Many steps of which hardly any is sampled (rate * copies small), removal: nearly all of delta is one step with a
-// large loss, whose law is known in closed form. Bounds in docs/accounting.md, "Rare sampling"; kAway covers the
-// roundings of their factors (normal tails of arguments up to 39: 39^2 roundings).
-LogBounds rare_sampling(double sigma, double rate, double copies, double epsilon) {
-    constexpr double kAway = 2e-12;
-    const LogBounds nothing = {-kInf, 0.0};
-    if (!(epsilon > 0.0 && epsilon < 600.0 && rate <= 0.5)) return nothing;
-    const double s2 = sigma * sigma;
-    const auto place = [&](double loss) { return 0.5 + s2 * std::log1p(std::expm1(loss) / rate); };
-    const auto under_q = [&](double x) { return normal_tail(x / sigma); };
-    const auto under_p = [&](double x) {
-        return (1.0 - rate) * normal_tail(x / sigma) + rate * normal_tail((x - 1.0) / sigma);
-    };
-    // Below: the event that some step lies beyond x.
-    const auto some = [copies](double p) { return -std::expm1(copies * std::log1p(-p)); };
-    double low = 0.0;
-    for (const double shift : {0.0, 1e-4, 1e-3, 1e-2, 0.03, 0.1}) {
-        const double x = place(epsilon * (1.0 + shift));
-        if (!(x > 1.0 && x / sigma < 37.0)) continue;  // beyond, tails leave the range of double
-        low =
-            std::max(low, some(under_p(x)) * (1.0 - kAway) - std::exp(epsilon) * some(under_q(x)) * (1.0 + kAway));
-    }
-    // Above: one large loss beside the sum S of the small ones, or two large ones, or S alone above epsilon.
-    const double chi2 = rate * rate * std::expm1(1.0 / s2) * (1.0 + kAway);
-    const double third = rate * rate * rate * std::exp(3.0 / s2);  // at least E_Q (W - 1)^3
-    const double variance = copies * (chi2 + third) / ((1.0 - rate) * (1.0 - rate)) * (1.0 + kAway);
-    const double mean = copies * chi2;
-    // One step's delta at epsilon - s for rising levels of s, the last of which stands for all beyond.
-    std::vector<double> levels, one;
-    for (double at = std::max(1e-5 * epsilon, 2.0 * mean); at < 0.98 * epsilon; at *= 1.25) {
-        levels.push_back(at);
-        const double value = copies * std::exp(one_subsampled(sigma, rate, true, epsilon - at).log_upper);
-        one.push_back(std::max(value * (1.0 + kAway), one.empty() ? 0.0 : one.back()));
-    }
-    double high = kInf;
-    double size = 0.5 * epsilon;
-    for (int i = 0; i < 24 && std::isfinite(variance) && !levels.empty(); ++i, size *= 0.6) {
-        const double x = place(size);
-        if (!(x > 1.0 && x / sigma < 37.0)) continue;
-        const double most = std::log1p(rate * std::expm1((x - 0.5) / s2)) * (1.0 + kAway) + 2.0 * rate;
-        const double large = under_p(x);
-        const auto beyond = [&](double level) {  // Pr[S > level] by Cantelli and Bennett
-            const double room = level - mean;
-            const double u = most * room / variance;
-            const double cantelli = variance / (variance + room * room);
-            if (!(u >= 1.0)) return std::min(1.0, cantelli);
-            const double exponent = variance / (most * most) * ((1.0 + u) * std::log1p(u) - u);
-            return std::min(cantelli, std::exp(-exponent * (1.0 - 1e-10)));
-        };
-        double total = 0.5 * copies * copies * large * large + one[0];
-        for (std::size_t j = 0; j < levels.size(); ++j) {
-            const double next = j + 1 < levels.size() ? one[j + 1] : 1.0 + one[j];
-            total += (next - one[j]) * beyond(levels[j]) * (1.0 + kAway);
-        }
-        high = std::min(high, total * (1.0 + kAway) + 1e-300);
-    }
-    return {low > 0.0 ? std::log(low) - 1e-12 : -kInf, high < 1.0 ? std::log(high) + 1e-12 : 0.0};
-}
-
-// Expected number of sampled steps below which they are taken one by one, and the width that is accepted then.
-constexpr double kRare = 0.02;
-constexpr double kRareWidth = 0.5;
-
-bool rarely_sampled(const Composition& comp) {
-    if (comp.terms.size() != 1 || comp.terms[0].law->kind() != LawKind::subsampled_gaussian) return false;
-    if (comp.terms[0].copies == 1.0) return false;  // known in closed form
-    const std::vector<double> p = comp.terms[0].law->parameters();
-    return p[2] != 0.0 && p[1] * comp.terms[0].copies <= kRare;
-}
-LogBounds rare_sampling(const Composition& comp, double epsilon) {
-    const std::vector<double> p = comp.terms[0].law->parameters();
-    return rare_sampling(p[0], p[1], comp.terms[0].copies, epsilon);
-}
-
-// Contours would take seconds and say nothing: epsilon from those bounds alone. Every end has been evaluated.
-Interval rare_epsilon(const Composition& comp, double delta) {
-    // delta(0) is at most copies times the total variation of one step, which is at most the rate.
-    if (delta >= comp.terms[0].law->parameters()[1] * comp.terms[0].copies * (1.0 + 4.0 * kRound))
-        return {0.0, 0.0};
-    const double goal = std::log(delta);
-    const double slip = kLibm * std::fabs(goal);
-    const auto holds = [&](double at) { return rare_sampling(comp, at).log_upper <= goal - slip; };
-    const auto fails = [&](double at) { return rare_sampling(comp, at).log_lower > goal + slip; };
-    double high = 1.0;
-    while (high < 512.0 && !holds(high)) high *= 2.0;
-    if (!(high < 512.0)) return {0.0, kInf};
-    for (double low = 0.0; high > 1e-9 && high - low > 1e-12 * high;) {
-        const double middle = low > 0.0 ? std::sqrt(low * high) : 1e-3 * high;
-        (holds(middle) ? high : low) = middle;
-    }
-    // Far below the bound from below is void again: look downward from the upper end.
-    constexpr double kStride = 0.97;
-    double low = high;
-    for (int i = 0; i < 300; ++i) {
-        low *= kStride;
-        if (!fails(low)) continue;
-        for (double top = std::min(high, low / kStride); top - low > 1e-12 * top;) {
-            const double middle = 0.5 * (low + top);
-            (fails(middle) ? low : top) = middle;
-        }
-        return {low, high};
-    }
-    return {0.0, high};
+    const Interval both = {std::max(a.lower, b.lower), std::min(a.upper, b.upper)};
+    if (both.lower <= both.upper) return both;
+    return {std::min(a.lower, b.lower), std::max(a.upper, b.upper)};
 }
 
 bool single(const Composition& comp, LawKind kind) {
@@ -299,8 +73,53 @@ LogBounds with_infinite(const Composition& comp, const Interval& finite) {
     return {widen(std::log(low), -1.0), widen(std::log(high), 1.0)};
 }
 
+// The finite sum of a few Laplace releases is part of the spectral engine. It goes first where contours are slow.
+std::optional<LogBounds> few_laplace_delta(const Composition& comp, double epsilon, StopCheck stop) {
+    if (!detail::has_laplace_sum(comp) || !detail::laplace_mixture_first(comp, epsilon)) return std::nullopt;
+    const auto sum = detail::laplace_mixture_delta(comp, epsilon, stop);
+    const bool narrow = sum && (sum->log_upper == -kInf || sum->log_upper - sum->log_lower <= kContentWidth);
+    return narrow ? sum : std::nullopt;
+}
+// About where delta is reached, if the sum goes first there: the saddle-point estimate, along the saddle.
+std::optional<double> few_laplace_epsilon(const Composition& comp, double delta) {
+    if (!detail::has_laplace_sum(comp)) return std::nullopt;
+    const double goal = std::log(delta);
+    double low = -40.0;
+    double high = 40.0;
+    double epsilon = 0.0;
+    for (int i = 0; i < 40; ++i) {
+        const double c = std::exp(0.5 * (low + high));
+        const Cumulants k = comp.cumulants(c);
+        const double estimate =
+            k.value - c * k.first - std::log(c * (1.0 + c)) - 0.5 * std::log(6.3 * (k.second + 1.0 / (c * c)));
+        (estimate > goal ? low : high) = 0.5 * (low + high);
+        epsilon = std::min(std::max(0.0, k.first), comp.max_loss);
+    }
+    return detail::laplace_mixture_first(comp, epsilon) ? std::optional<double>(epsilon) : std::nullopt;
+}
+
 // Buckets that auto is willing to use when the contour decays too slowly.
 constexpr double kAutoBuckets = 4194304.0;
+
+// Where fewer steps than this are sampled on average, one contour for all of them is rarely enough.
+constexpr double kFewSamples = 8.0;
+// And below this never.
+constexpr double kHardlyAny = 0.5;
+
+// delta by contours: one, or several where subsampled steps have to be told apart by their size. `content` is the
+// relative width that is enough.
+LogBounds contour_delta(const Composition& comp, double epsilon, double content, StopCheck stop) {
+    const double samples = detail::expected_samples(comp);
+    const LogBounds nothing = {-kInf, kInf};
+    const auto narrow = [content](const LogBounds& b) { return b.log_upper - b.log_lower <= content; };
+    // On addition the heavy tail is on the side of small losses, which c > 0 makes light.
+    const bool later = samples > 0.0 && samples < kFewSamples && !std::isfinite(comp.max_loss);
+    const LogBounds one = later ? nothing : spectral_delta(comp, epsilon, stop);
+    if (samples == 0.0 || narrow(one)) return one;
+    const LogBounds several = intersect(one, detail::largest_step_delta(comp, epsilon, content, stop));
+    if (!later || samples < kHardlyAny || narrow(several)) return several;
+    return intersect(several, spectral_delta(comp, epsilon, stop));
+}
 
 // delta in one direction.
 LogBounds log_delta_of(const Composition& comp, double epsilon, Method method, StopCheck stop) {
@@ -327,21 +146,18 @@ LogBounds log_delta_of(const Composition& comp, double epsilon, Method method, S
                        : intersect(all, spectral_delta(comp, epsilon, stop));
         }
     }
-    LogBounds rare = {-kInf, kInf};
-    if (engine == Engine::automatic && rarely_sampled(comp)) {
-        rare = rare_sampling(comp, epsilon);
-        if (rare.log_upper - rare.log_lower <= kRareWidth) return rare;  // a contour would say nothing more
-    }
-    LogBounds out = intersect(rare, spectral_delta(comp, epsilon, stop));
-    if (engine == Engine::spectral || out.log_upper - out.log_lower <= kContentWidth || out.log_upper == -kInf)
-        return out;
-    if (comp.terms.size() == 1 && comp.terms[0].law->kind() == LawKind::laplace) {
-        const double epsilon0 = comp.terms[0].law->parameters()[0];
-        if (const auto sum = detail::laplace_sum_delta(epsilon0, comp.terms[0].copies, epsilon, stop))
-            return intersect(out, *sum);
-    }
-    if (enumeration_size(comp) <= kMaxEnumeration)
+    if (const auto narrow = few_laplace_delta(comp, epsilon, stop)) return *narrow;
+    LogBounds out = contour_delta(comp, epsilon, method.content, stop);
+    const auto content = [&] { return out.log_upper - out.log_lower <= method.content || out.log_upper == -kInf; };
+    if (content()) return out;
+    if (detail::has_laplace_sum(comp))
+        if (const auto sum = detail::laplace_mixture_delta(comp, epsilon, stop)) out = intersect(out, *sum);
+    if (content()) return out;
+    if (engine == Engine::automatic && enumeration_size(comp) <= kMaxEnumeration)
         return intersect(out, with_infinite(comp, Enumeration(comp, stop).delta(epsilon)));
+    if (const auto smooth = detail::smoothed_delta(comp, epsilon, kSmoothedShare * method.content, stop))
+        out = intersect(out, *smooth);
+    if (engine == Engine::spectral) return out;
     if (out.log_upper - out.log_lower > 1e-5 && bucket_count(comp, epsilon, {}) <= kAutoBuckets) {
         try {
             out = intersect(out, bucket_delta(comp, epsilon, {}, stop));
@@ -349,6 +165,48 @@ LogBounds log_delta_of(const Composition& comp, double epsilon, Method method, S
         }
     }
     return out;
+}
+
+// Few subsampled releases take several contours: a single one is of no use there, not even as an estimate of
+// epsilon.
+bool searched(const Composition& comp, const Method& method) {
+    const double samples = detail::expected_samples(comp);
+    return method.engine != Engine::buckets && samples > 0.0 && samples < kFewSamples;
+}
+
+// An epsilon near the one sought: where the saddle point's estimate allows delta, or (removal) where the single
+// steps' deltas add up to it, whichever is less.
+double first_guess(const Composition& comp, double delta, StopCheck stop) {
+    const double goal = std::log(delta);
+    const auto smallest = [&](auto&& log_delta, double high) {
+        double low = 0.0;
+        while (high < 1e3 && log_delta(high) > goal) high *= 2.0;
+        for (int i = 0; i < 30; ++i) {
+            const double middle = 0.5 * (low + high);
+            (log_delta(middle) > goal ? low : high) = middle;
+        }
+        return high;
+    };
+    const double most = std::isfinite(comp.max_loss) ? comp.max_loss : kInf;
+    double guess = smallest(
+        [&](double eps) { return eps < most * (1.0 - 1e-9) ? log_delta_estimate(comp, eps, stop) : -kInf; },
+        std::min(1.0, most));
+    const bool removal = std::all_of(comp.terms.begin(), comp.terms.end(), [](const Term& t) {
+        return t.law->kind() == LawKind::subsampled_gaussian && t.law->parameters()[2] != 0.0;
+    });
+    if (removal)
+        guess = std::min(guess, smallest(
+                                    [&](double eps) {
+                                        double total = 0.0;
+                                        for (const Term& t : comp.terms) {
+                                            const std::vector<double> p = t.law->parameters();
+                                            total += t.copies *
+                                                     std::exp(one_subsampled(p[0], p[1], true, eps).log_upper);
+                                        }
+                                        return std::log(total);
+                                    },
+                                    1.0));
+    return std::min(guess, most * (1.0 - 1e-6));
 }
 
 // epsilon in one direction from delta alone, where contours are of no use or not wanted: a bracketed secant on ln
@@ -363,9 +221,11 @@ Interval epsilon_by_search(const Composition& comp, double delta, Method method,
     double low = 0.0;    // delta is above the goal there, or it is 0
     double high = kInf;  // delta is not above the goal there
     double slack = 0.0;  // width of the last bounds
+    int wide = 0;
+    Method now = method;
     // How far ln delta is above the goal, by the middle of its bounds.
     const auto excess = [&](double eps) {
-        const LogBounds b = log_delta_of(comp, eps, method, stop);
+        const LogBounds b = log_delta_of(comp, eps, now, stop);
         if (b.log_upper <= goal - goal_err)
             high = std::min(high, eps);
         else if (b.log_lower > goal + goal_err)
@@ -373,17 +233,56 @@ Interval epsilon_by_search(const Composition& comp, double delta, Method method,
         const double upper = std::max(b.log_upper, kFloor);
         const double lower = std::max(b.log_lower, kFloor);
         slack = upper - lower + 2.0 * goal_err;
+        if (slack > kWide) ++wide;
         return 0.5 * (upper + lower) - goal;
     };
+    // Both sides of x, at distances that the bounds' own width asks for.
+    const auto outward = [&](double x, double slope) {
+        const double unit = slack / std::max(slope, 1e-3) + 4.0 * kRound * x + 1e-300;
+        // Where bounds are as wide as all of delta no end will be found by going on.
+        int left = kMostLooks;
+        for (double w = unit; x + w < high && left > 0 && wide < kMostWide + 4; w *= 2.0, --left) excess(x + w);
+        left = kMostLooks;
+        for (double w = unit; x - w > low && left > 0 && wide < kMostWide + 8; w *= 2.0, --left) excess(x - w);
+        return Interval{low, high};
+    };
+    if (searched(comp, method) || (method.engine != Engine::buckets && detail::smoothable(comp))) {
+        // A secant; delta to six digits is enough until the end is near, and much cheaper.
+        now.content = kFarContent;
+        double x = first_guess(comp, delta, stop);
+        double value = excess(x);
+        double previous = x > 0.0 ? x * (value > 0.0 ? 1.05 : 0.95) : 1e-3;
+        double at_previous = excess(previous);
+        for (int i = 0; i < 40 && x != previous && wide < kMostWide; ++i) {
+            if (std::fabs(value) <= slack) {
+                if (now.content <= method.content) break;
+                now.content = method.content;
+                value = excess(x);
+                continue;
+            }
+            const double rate = (value - at_previous) / (x - previous);
+            double next = rate < 0.0 ? x - value / rate : (value > 0.0 ? 2.0 * x + 1e-3 : 0.5 * x);
+            const double top = std::isfinite(high) ? high : 4.0 * x + 1.0;
+            if (!(next > low)) next = low > 0.0 ? 0.5 * (low + x) : (x > 1e-6 ? 0.25 * x : 0.0);
+            if (!(next < top)) next = 0.5 * (top + x);
+            previous = x;
+            at_previous = value;
+            x = next;
+            value = excess(x);
+            if (x == 0.0 && value <= 0.0) break;
+        }
+        if (high == 0.0) return {0.0, 0.0};
+        const double rate = previous != x ? std::fabs((value - at_previous) / (x - previous)) : 1.0;
+        return outward(x, rate);
+    }
     double a = 0.0;
     double at_a = excess(a);
     if (high == 0.0) return {0.0, 0.0};
     double b = std::max(comp.max_loss, 0.0);
     double at_b = kFloor;
-    // One subsampled release has a closed form, and a contour that is of no use even as an estimate.
-    const bool closed = method.engine == Engine::automatic && single(comp, LawKind::subsampled_gaussian);
-    const Interval near = closed ? Interval{0.0, kInf} : spectral_epsilon(comp, delta, stop);
-    double x = 0.5 * (near.lower + near.upper);
+    const auto few = method.engine != Engine::buckets ? few_laplace_epsilon(comp, delta) : std::nullopt;
+    const Interval near = few ? Interval{0.0, kInf} : spectral_epsilon(comp, delta, stop);
+    double x = few ? *few : 0.5 * (near.lower + near.upper);
     if (std::isfinite(b)) {
         high = b;
     } else {
@@ -410,10 +309,7 @@ Interval epsilon_by_search(const Composition& comp, double delta, Method method,
         // Far from the root ln delta is curved: halve until the secant has two values of ordinary size.
         x = std::fabs(kept) > 100.0 ? 0.5 * (a + b) : a + (b - a) * at_a / (at_a - at_b);
     }
-    const double unit = (slack / std::max(slope, 1e-3)) + 4.0 * kRound * x + 1e-300;
-    for (double w = unit; x + w < high; w *= 2.0) excess(x + w);
-    for (double w = unit; x - w > low; w *= 2.0) excess(x - w);
-    return {low, high};
+    return outward(x, slope);
 }
 
 Interval epsilon_of(const Composition& comp, double delta, Method method, StopCheck stop) {
@@ -429,23 +325,16 @@ Interval epsilon_of(const Composition& comp, double delta, Method method, StopCh
         const double err = 4.0 * kLibm * (comp.terms[0].law->parameters()[0] - 2.0 * std::log1p(-delta));
         return {std::max(0.0, value - err), std::max(0.0, value + err)};
     }
-    if (engine == Engine::automatic && delta > 0.0 && rarely_sampled(comp)) {
-        const Interval rare = rare_epsilon(comp, delta);
-        if (std::isfinite(rare.upper)) return rare;
+    if (engine == Engine::automatic && single(comp, LawKind::subsampled_gaussian) && delta > 0.0) {
+        const std::vector<double> p = comp.terms[0].law->parameters();
+        return one_subsampled_epsilon(p[0], p[1], p[2] != 0.0, delta);
     }
-    // The other direction: losses are at most -copies log(1 - rate). Where a contour says nothing half way, none
-    // will.
-    if (engine == Engine::automatic && delta > 0.0 && comp.terms.size() == 1 &&
-        comp.terms[0].law->kind() == LawKind::subsampled_gaussian && comp.max_loss <= 2.0 * kRare &&
-        !single(comp, LawKind::subsampled_gaussian) &&
-        spectral_delta(comp, 0.5 * comp.max_loss, stop).log_lower == -kInf)
-        return {0.0, std::max(0.0, comp.max_loss)};
-    if (engine == Engine::automatic && single(comp, LawKind::subsampled_gaussian) && delta > 0.0)
+    if (delta > 0.0 && (searched(comp, method) || few_laplace_epsilon(comp, delta)))
         return epsilon_by_search(comp, delta, method, stop);
     Interval out = spectral_epsilon(comp, delta, stop);
-    if (engine == Engine::spectral || out.lower == out.upper) return out;
+    if ((engine == Engine::spectral && !detail::has_laplace_sum(comp)) || out.lower == out.upper) return out;
     // Laplace releases alone have a sum of their own where the contour is slow: it is worth asking for more.
-    const bool sum = comp.terms.size() == 1 && comp.terms[0].law->kind() == LawKind::laplace;
+    const bool sum = detail::has_laplace_sum(comp);
     const double content = (sum ? 1e-11 : 1e-8) * std::max(out.upper, 1.0);
     if (std::isfinite(out.upper) && out.upper - out.lower <= content) return out;
     if (enumeration_size(comp) <= kMaxEnumeration && delta > 0.0) {
@@ -487,6 +376,35 @@ Interval epsilon_of(const Composition& comp, double delta, Method method, StopCh
     return delta > 0.0 ? intersect(out, epsilon_by_search(comp, delta, method, stop)) : out;
 }
 
+// Width of a tail probability above which Chernoff's bound is asked as well: far from the mean contours may fail.
+constexpr double kWideTail = 1e-6;
+
+// Tails from delta alone, where contours do not decay for them: delta(y) - e^-s delta(y+s) is the integral over
+// [y, y+s] of e^{y-x} Pr[L > x] dx, and Pr[L > x] falls.
+Tails difference_tails(const Composition& comp, double at, StopCheck stop) {
+    const auto delta = [&](double eps) {
+        LogBounds b = contour_delta(comp, eps, kContentWidth, stop);
+        if (b.log_upper - b.log_lower > kContentWidth)
+            if (const auto smooth = detail::smoothed_delta(comp, eps, kSmoothedShare * kContentWidth, stop))
+                b = intersect(b, *smooth);
+        return from_log(b);
+    };
+    const double total = std::exp(comp.log_total_mass);
+    const double slack = total * (comp.log_mass_err + 4.0 * kLibm);
+    // The roundings' share, 1e-10/step, and the tail's own fall over a step are then about the same.
+    const double step = 1e-5 * std::sqrt(std::max(comp.cumulants(0.0).second, 1e-300));
+    const Interval before = delta(at - step);
+    const Interval here = delta(at);
+    const Interval after = delta(at + step);
+    const double decay = std::exp(-step);
+    const double width = -std::expm1(-step);
+    // The infinite mass is inside delta and inside the tail alike.
+    const double lower = ((here.lower - decay * after.upper) / width) * (1.0 - 8.0 * kLibm) - 1e-15 / width;
+    const double upper = ((before.upper - decay * here.lower) / width) * (1.0 + 8.0 * kLibm) + 1e-15 / width;
+    const Interval above = {std::max(0.0, lower), std::min(1.0, upper)};
+    return {above, {std::max(0.0, total - above.upper - slack), std::min(1.0, total - above.lower + slack)}};
+}
+
 Tails tails_of(const Composition& comp, double at, StopCheck stop) {
     if (single(comp, LawKind::laplace)) {
         // L = e0 - 2 clip(x, 0, e0) for x ~ Laplace(1).
@@ -510,96 +428,124 @@ Tails tails_of(const Composition& comp, double at, StopCheck stop) {
         return {{above.lower + comp.infinite_mass_lower(), above.upper + comp.infinite_mass_upper()},
                 all.below(at)};
     }
-    return spectral_tails(comp, at, stop);
+    const double samples = detail::expected_samples(comp);
+    const bool few = samples > 0.0 && samples < kFewSamples;
+    const bool inside = at > comp.min_loss && at < comp.max_loss;
+    const auto narrow = [](const Tails& tails) {
+        return tails.above.upper - tails.above.lower <= kWideTail &&
+               tails.below.upper - tails.below.lower <= kWideTail;
+    };
+    const auto both = [](const Tails& a, const Tails& b) {
+        return Tails{intersect(a.above, b.above), intersect(a.below, b.below)};
+    };
+    Tails out = {{0.0, 1.0}, {0.0, 1.0}};
+    if (!inside || samples == 0.0 || samples >= kHardlyAny) out = spectral_tails(comp, at, stop);
+    if (!inside || narrow(out)) return out;
+    out = both(out, detail::chernoff_tails(comp, at));
+    if (narrow(out) || comp.lattice.step > 0.0 || (comp.smooth && !few)) return out;
+    // Next to the largest or smallest loss contours fail, but tails are monotone: what holds nearer to 0 bounds
+    // them.
+    for (const double nearer : {0.9, 0.6}) {
+        Tails other = detail::chernoff_tails(comp, nearer * at);
+        if (samples >= kHardlyAny) other = both(other, spectral_tails(comp, nearer * at, stop));
+        if (at < 0.0)
+            out = both(out, {{other.above.lower, 1.0}, {0.0, other.below.upper}});
+        else
+            out = both(out, {{0.0, other.above.upper}, {other.below.lower, 1.0}});
+        if (narrow(out)) return out;
+    }
+    return both(out, difference_tails(comp, at, stop));
 }
+
+// 1 - Pr[L > eps] - Pr[L < -eps] with Pr[L < -eps] = e^-eps (Pr[L > eps] - delta(eps)).
+Interval outside_confidence(const Interval& above, const Interval& delta, double epsilon) {
+    if (above.upper == 0.0) return {1.0, 1.0};
+    const double slip = 4.0 * kLibm;  // the roundings of products and sums of numbers up to 2
+    const double shrink = std::exp(-epsilon);
+    const Interval below = {shrink * std::max(0.0, above.lower - delta.upper) * (1.0 - slip),
+                            shrink * std::max(0.0, above.upper - delta.lower) * (1.0 + slip)};
+    const double low = 1.0 - above.upper - below.upper - slip * (above.upper + below.upper);
+    const double high = 1.0 - above.lower - below.lower + slip * (above.upper + below.upper);
+    return {std::max(0.0, low - 2.0 * kRound), std::min(1.0, high + 2.0 * kRound)};
+}
+
+// Under Q the loss of Laplace releases and randomised responses has the law of -L under P: Pr[L < -eps] = Pr_Q[L >
+// eps], and delta(eps) is Pr[L > eps] - e^eps Pr_Q[L > eps].
+std::optional<Interval> laplace_confidence(const Composition& comp, double epsilon, StopCheck stop) {
+    const auto tail = detail::laplace_mixture_above(comp, epsilon, stop);
+    const auto delta = detail::laplace_mixture_delta(comp, epsilon, stop);
+    if (!tail || !delta) return std::nullopt;
+    return outside_confidence(from_log(*tail), from_log(*delta), epsilon);
+}
+
+// One discrete Laplace release: parameters (-1, scale, shift) of a law of atoms.
+bool one_discrete_laplace(const Composition& comp) {
+    if (!single(comp, LawKind::atoms)) return false;
+    const std::vector<double> p = comp.terms[0].law->parameters();
+    return p.size() == 3 && p[0] == -1.0;
+}
+
+// What a contour leaves open of a probability near 1.
+constexpr double kNearlyCertain = 1e-12;
 
 Interval confidence_of(const Composition& comp, double epsilon, StopCheck stop) {
     if (single(comp, LawKind::laplace)) {
         const double e0 = comp.terms[0].law->parameters()[0];
         if (epsilon >= e0) return {1.0, 1.0};
-        const double value = std::exp(-0.5 * e0) * std::sinh(0.5 * epsilon);
-        return {value * (1.0 - 4.0 * kLibm), value * (1.0 + 4.0 * kLibm)};
+        if (epsilon == 0.0) return {0.0, 0.0};
+        // exp(-e0/2) sinh(epsilon/2), as a product of two numbers below 1: neither factor of the first form fits
+        // into a double at a large e0. The difference is rounded once, and the least number covers what
+        // underflows.
+        const double gap = e0 - epsilon;
+        const double value = -0.5 * std::expm1(-epsilon) * std::exp(-0.5 * gap);
+        const double off = value * (4.0 * kLibm + kRound * gap) + 4.0 * std::numeric_limits<double>::denorm_min();
+        return {std::max(value - off, 0.0), std::min(value + off, 1.0)};
     }
     if (comp.terms.empty()) return {1.0, 1.0};
     if (comp.log_finite_mass == -kInf) return {0.0, 0.0};
     if (single(comp, LawKind::gaussian)) return all_gaussian_confidence(comp, epsilon);
+    if (one_discrete_laplace(comp)) {
+        const std::vector<double> p = comp.terms[0].law->parameters();
+        return discrete_laplace_confidence(p[1], p[2], epsilon);
+    }
+    if (single(comp, LawKind::subsampled_gaussian)) {
+        const std::vector<double> p = comp.terms[0].law->parameters();
+        return one_subsampled_confidence(p[0], p[1], p[2] != 0.0, epsilon);
+    }
+    if (comp.terms.size() == 1 && comp.terms[0].law->kind() == LawKind::subsampled_gaussian) {
+        // All losses are within epsilon together where each is within its share of it. Where that is nearly
+        // certain, a contour would take seconds to say less.
+        const double copies = comp.terms[0].copies;
+        const std::vector<double> p = comp.terms[0].law->parameters();
+        const double share = epsilon / copies * (1.0 - 2.0 * kRound);
+        const double each = 1.0 - one_subsampled_confidence(p[0], p[1], p[2] != 0.0, share).lower;
+        const double missed = copies * each * (1.0 + 4.0 * kRound);
+        if (missed <= kNearlyCertain) return {1.0 - missed - kRound, 1.0};
+    }
+    const bool sum_exists = detail::has_laplace_sum(comp);
+    const bool few = sum_exists && detail::laplace_mixture_first(comp, epsilon);
+    if (few) {
+        if (const auto sum = laplace_confidence(comp, epsilon, stop)) return *sum;
+    }
     const Interval above = tails_of(comp, epsilon, stop).above;
     const Interval below = tails_of(comp, -epsilon, stop).below;
     const double total = std::exp(comp.log_total_mass);
     const double slack = total * (comp.log_mass_err + 4.0 * kLibm);
     if (above.upper == 0.0 && below.upper == 0.0 && comp.log_total_mass == 0.0) return {1.0, 1.0};
-    return {std::max(0.0, total - above.upper - below.upper - slack),
-            std::min(total, total - above.lower - below.lower + slack)};
+    const Interval out = {std::max(0.0, total - above.upper - below.upper - slack),
+                          std::min(total, total - above.lower - below.lower + slack)};
+    if (sum_exists && !few && out.upper - out.lower > kContentWidth)
+        if (const auto sum = laplace_confidence(comp, epsilon, stop)) return intersect(out, *sum);
+    return out;
+}
+
+// One exponential moment, which costs little, keeps delta of this direction at or below exp(level).
+bool dominated(const Composition& comp, double epsilon, double level, StopCheck stop) {
+    if (detail::expected_samples(comp) == 0.0 || comp.infinite_mass_upper() > 0.0) return false;
+    return epsilon >= comp.max_loss || log_chernoff_above(comp, epsilon, stop) <= level;
 }
 
 }  // namespace
-
-bool Mechanism::same(const Mechanism& other) const {
-    return this == &other ||
-           (name == other.name && parameters == other.parameters && p == other.p && q == other.q);
-}
-
-MechanismPtr Mechanism::gaussian(double sigma, double sensitivity) {
-    need_positive(sigma, "sigma");
-    need_positive(sensitivity, "sensitivity");
-    need_within(sigma / sensitivity, 1e-100, 1e100, "sigma/sensitivity", "in [1e-100, 1e100]");
-    return symmetric("gaussian", {{"sigma", sigma}, {"sensitivity", sensitivity}},
-                     gaussian_law(sigma, sensitivity));
-}
-MechanismPtr Mechanism::laplace(double epsilon) {
-    need_budget(epsilon);
-    return symmetric("laplace", {{"epsilon", epsilon}},
-                     epsilon > 0.0 ? laplace_law(epsilon) : two_point_law(0.0, 0.0));
-}
-MechanismPtr Mechanism::randomized_response(double epsilon) {
-    need_budget(epsilon);
-    return symmetric("randomized_response", {{"epsilon", epsilon}}, two_point_law(epsilon, 0.0));
-}
-MechanismPtr Mechanism::pure(double epsilon) {
-    need_budget(epsilon);
-    return symmetric("pure", {{"epsilon", epsilon}}, two_point_law(epsilon, 0.0));
-}
-MechanismPtr Mechanism::approximate(double epsilon, double delta) {
-    need_budget(epsilon);
-    need_probability(delta, "delta");
-    return symmetric("approximate", {{"epsilon", epsilon}, {"delta", delta}}, two_point_law(epsilon, delta));
-}
-MechanismPtr Mechanism::discrete_laplace(double scale, double sensitivity) {
-    need_within(scale, 1e-100, 1e100, "scale", "a number in [1e-100, 1e100]");
-    need_whole(sensitivity, 1.0, kMostSensitivity, "sensitivity");
-    return symmetric("discrete_laplace", {{"scale", scale}, {"sensitivity", sensitivity}},
-                     discrete_laplace_law(scale, static_cast<std::int64_t>(sensitivity)));
-}
-MechanismPtr Mechanism::discrete_gaussian(double sigma, double sensitivity) {
-    need_within(sigma, 0.01, 1e100, "sigma", "a number in [0.01, 1e100]");
-    need_whole(sensitivity, 1.0, kMostSensitivity, "sensitivity");
-    return symmetric("discrete_gaussian", {{"sigma", sigma}, {"sensitivity", sensitivity}},
-                     discrete_gaussian_law(sigma, sensitivity));
-}
-MechanismPtr Mechanism::subsampled_gaussian(double sigma, double rate, char neighbours) {
-    need_within(sigma, 0.05, 1e6, "sigma", "a number in [0.05, 1e6]");
-    need_probability(rate, "rate");
-    if (neighbours != 'a' && neighbours != 'r' && neighbours != 'b')
-        throw std::invalid_argument("neighbours must be 'a' (add), 'r' (remove) or 'b' (both)");
-    auto m = std::make_shared<Mechanism>();
-    m->name = "subsampled_gaussian";
-    m->parameters = {{"sigma", sigma}, {"rate", rate}, {"neighbours", static_cast<double>(neighbours)}};
-    const bool plain = rate == 0.0 || rate == 1.0;
-    m->forward = subsampled(sigma, rate, neighbours != 'a');
-    m->backward = plain || neighbours != 'b' ? m->forward : subsampled(sigma, rate, false);
-    return m;
-}
-MechanismPtr Mechanism::pmf(std::vector<double> p, std::vector<double> q) {
-    need_probabilities(p, "p");
-    need_probabilities(q, "q");
-    auto m = std::make_shared<Mechanism>();
-    m->name = "pmf";
-    m->forward = pmf_law(p, q);
-    m->backward = pmf_law(q, p);
-    m->p = std::move(p);
-    m->q = std::move(q);
-    return m;
-}
 
 PrivacyLoss::PrivacyLoss(std::vector<Entry> entries) {
     auto state = std::make_shared<State>();
@@ -614,34 +560,36 @@ PrivacyLoss::PrivacyLoss(std::vector<Entry> entries) {
 
 const PrivacyLoss::State& PrivacyLoss::composed() const {
     const State& s = *state_;
-    std::call_once(s.once, [&s] {
-        // Equal mechanisms share one law, also when they were made apart.
-        std::vector<const Entry*> order;
-        for (const Entry& e : s.entries) order.push_back(&e);
-        const auto before = [](const Entry* a, const Entry* b) {
-            const Mechanism& x = *a->mechanism;
-            const Mechanism& y = *b->mechanism;
-            if (x.name != y.name) return x.name < y.name;
-            if (x.parameters != y.parameters) return x.parameters < y.parameters;
-            return x.p != y.p ? x.p < y.p : x.q < y.q;
-        };
-        std::stable_sort(order.begin(), order.end(), before);
-        std::vector<Term> forward, backward;
-        const Mechanism* last = nullptr;
-        for (const Entry* e : order) {
-            if (e->copies == 0.0) continue;
-            if (last != nullptr && last->same(*e->mechanism)) {
-                forward.back().copies += e->copies;
-                backward.back().copies += e->copies;
-                continue;
-            }
-            last = e->mechanism.get();
-            forward.push_back({e->mechanism->forward, e->copies});
-            backward.push_back({e->mechanism->backward, e->copies});
+    if (s.composed.load(std::memory_order_acquire)) return s;
+    const std::lock_guard<std::mutex> lock(s.composing);
+    if (s.composed.load(std::memory_order_relaxed)) return s;
+    // Equal mechanisms share one law, also when they were made apart.
+    std::vector<const Entry*> order;
+    for (const Entry& e : s.entries) order.push_back(&e);
+    const auto before = [](const Entry* a, const Entry* b) {
+        const Mechanism& x = *a->mechanism;
+        const Mechanism& y = *b->mechanism;
+        if (x.name != y.name) return x.name < y.name;
+        if (x.parameters != y.parameters) return x.parameters < y.parameters;
+        return x.p != y.p ? x.p < y.p : x.q < y.q;
+    };
+    std::stable_sort(order.begin(), order.end(), before);
+    std::vector<Term> forward, backward;
+    const Mechanism* last = nullptr;
+    for (const Entry* e : order) {
+        if (e->copies == 0.0) continue;
+        if (last != nullptr && last->same(*e->mechanism)) {
+            forward.back().copies += e->copies;
+            backward.back().copies += e->copies;
+            continue;
         }
-        s.forward = Composition::of(std::move(forward));
-        if (!s.symmetric) s.backward = Composition::of(std::move(backward));
-    });
+        last = e->mechanism.get();
+        forward.push_back({e->mechanism->forward, e->copies});
+        backward.push_back({e->mechanism->backward, e->copies});
+    }
+    s.forward = Composition::of(std::move(forward));
+    if (!s.symmetric) s.backward = Composition::of(std::move(backward));
+    s.composed.store(true, std::memory_order_release);
     return s;
 }
 
@@ -682,7 +630,7 @@ LogBounds PrivacyLoss::log_delta(double epsilon, Method method, StopCheck stop) 
     need_non_negative(epsilon, "epsilon");
     const State& s = composed();
     LogBounds out = log_delta_of(s.forward, epsilon, method, stop);
-    if (!s.symmetric) {
+    if (!s.symmetric && !dominated(s.backward, epsilon, out.log_lower, stop)) {
         const LogBounds other = log_delta_of(s.backward, epsilon, method, stop);
         out = {std::max(out.log_lower, other.log_lower), std::max(out.log_upper, other.log_upper)};
     }
@@ -699,9 +647,18 @@ Interval PrivacyLoss::delta(double epsilon, Method method, StopCheck stop) const
 Interval PrivacyLoss::epsilon(double delta, Method method, StopCheck stop) const {
     need_probability(delta, "delta");
     const State& s = composed();
-    Interval out = epsilon_of(s.forward, delta, method, stop);
-    if (!s.symmetric) {
-        const Interval other = epsilon_of(s.backward, delta, method, stop);
+    // At the largest loss delta is the infinite mass: no epsilon beyond is needed.
+    const auto direction = [&](const Composition& comp) {
+        Interval found = epsilon_of(comp, delta, method, stop);
+        if (comp.infinite_mass_upper() <= delta) found.upper = std::min(found.upper, std::max(comp.max_loss, 0.0));
+        return Interval{std::min(found.lower, found.upper), found.upper};
+    };
+    Interval out = direction(s.forward);
+    // Where the other direction is below delta already at the lower end, its epsilon is smaller.
+    if (!s.symmetric &&
+        !(delta > 0.0 && out.lower > 0.0 && std::isfinite(out.lower) &&
+          dominated(s.backward, out.lower, std::log(delta) - kLibm * std::fabs(std::log(delta)), stop))) {
+        const Interval other = direction(s.backward);
         out = {std::max(out.lower, other.lower), std::max(out.upper, other.upper)};
     }
     return out;

@@ -1,117 +1,43 @@
 // The loss of the Poisson-subsampled Gaussian mechanism; see loss_law.hpp and docs/accounting.md, "Subsampled
-// Gaussian".
-//
-// With y = (2x - 1)/(2 s^2) and r(x) = q e^y / (1 - q + q e^y): Lambda(x) = log(1 - q + q e^y), Lambda' = r/s^2.
-// Removal: L = Lambda under N(x; 0, s^2) e^Lambda. Addition: L = -Lambda under N(x; 0, s^2).
-// Tilted by c both have the density N(x; 0, s^2) exp(p Lambda) with p = 1 + c (removal) or -c (addition).
+// Gaussian". One step and the sums over its outputs are in subsampled_step.hpp.
 #include <algorithm>
 #include <limits>
 #include <vector>
 
 #include "dpcore/loss_law.hpp"
+#include "subsampled_step.hpp"
 
 namespace dpcore {
 
 namespace {
 
 constexpr double kInf = std::numeric_limits<double>::infinity();
-constexpr double kPi = 3.14159265358979323846;
-constexpr double kMaxNodes = 200000.0;
+constexpr double kMaxNodes = detail::SubsampledStep::kMaxNodes;
 
-struct Model {
-    double sigma, q;
-    bool removal;
-
-    double exponent(double x) const { return (x - 0.5) / (sigma * sigma); }
-    double lambda(double x) const {
-        const double y = exponent(x);
-        return y < 30.0 ? std::log1p(q * std::expm1(y))
-                        : y + std::log(q) + std::log1p((1.0 - q) / q * std::exp(-y));
-    }
-    // Absolute error of lambda as computed above.
-    double lambda_err(double x, double lambda_value) const {
-        const double y = exponent(x);
-        const double share = posterior(x);
-        return 3.0 * kLibm *
-                   (share +
-                    std::min(q, 1.0) * (1.0 - share) / (1.0 - q) * std::fabs(std::expm1(std::min(y, 0.0))) +
-                    std::fabs(lambda_value)) +
-               4.0 * kRound * std::fabs(y) * share +
-               (y >= 30.0 ? 4.0 * kRound * (std::fabs(y) + std::fabs(std::log(q))) : 0.0);
-    }
-    double posterior(double x) const {
-        return 1.0 / (1.0 + (1.0 - q) / q * std::exp(std::min(-exponent(x), 700.0)));
-    }
-    double power(double c) const { return removal ? 1.0 + c : -c; }
-    double sign() const { return removal ? 1.0 : -1.0; }
-    double log_density(double x, double lambda_value, double p) const {
-        return p * lambda_value - x * x / (2.0 * sigma * sigma);
-    }
-    double log_norm() const { return -std::log(sigma) - 0.91893853320467274178; }
-
-    // Ends beyond which the tilted density falls at least like a Gaussian of `deviations` standard deviations.
-    double lowest(double p, double deviations) const {
-        return -deviations * sigma - 1.0 + (p < 0.0 ? p * posterior(0.0) : 0.0);
-    }
-    double highest(double p, double deviations) const { return deviations * sigma + (p > 0.0 ? p : 0.0); }
-};
+using detail::StepSum;
+using detail::SubsampledStep;
+using detail::Window;
 
 struct Node {
-    double loss;    // L, sign included
-    double weight;  // tilted mass: step * density * exp(c L), without exp(-K(c))
+    double loss;
+    double weight;
 };
 
 class SubsampledLine final : public LossLine {
 public:
-    SubsampledLine(const Model& model, double c, double reach, double copies) : m_(model), c_(c), copies_(copies) {
-        const double p = m_.power(c);
-        const double tolerance = 1e-14 / std::max(1.0, copies);
-        const double deviations = std::sqrt(2.0 * std::log(1.0 / tolerance)) + 1.0;
-        const double left = m_.lowest(p, deviations);
-        const double right = m_.highest(p, deviations);
-        const double s = m_.sigma;
-        double step = std::min(0.5 * s, 0.5 * s * s);
-        step = std::min(step, 2.0 * kPi * s * s / (40.0 + reach / 4.0));
-        // Smaller steps until the certificate holds. 2^j times a fixed step keeps the choice deterministic.
-        for (int attempt = 0;; ++attempt) {
-            if ((right - left) / step > kMaxNodes) {
-                quadrature_ = kInf;
-                break;
-            }
-            build(left, right, step);
-            quadrature_ = strip_error(step, reach) + tail_;
-            if (quadrature_ <= tolerance * mass_ || attempt > 12) break;
-            step *= 0.7;
-        }
+    SubsampledLine(const SubsampledStep& step, double c, double reach, double copies)
+        : m_(step), c_(c), copies_(copies), sum_(step, Window{}, c, reach, 1e-14 / std::max(1.0, copies), true) {
+        for (const StepSum::Node& n : sum_.nodes()) nodes_.push_back({n.loss, n.weight});
+        mass_ = sum_.mass();
     }
 
-    Certified value(double t) const override {
-        // M - 1 = sum w (exp(cL) - 1) - 2 sum W sin^2(tL/2) + 2i sum W sin(tL/2) cos(tL/2), compensated sums.
-        double fall = 0.0, fall_low = 0.0, turn = 0.0, turn_low = 0.0;
-        for (const Node& n : nodes_) {
-            const double half = 0.5 * t * n.loss;
-            const double sine = std::sin(half);
-            const double swing = n.weight * sine;
-            const double a = swing * sine - fall_low;
-            const double fa = fall + a;
-            fall_low = (fa - fall) - a;
-            fall = fa;
-            const double b = swing * std::cos(half) - turn_low;
-            const double tb = turn + b;
-            turn_low = (tb - turn) - b;
-            turn = tb;
-        }
-        const Complex w = {less_one_ - 2.0 * fall, 2.0 * turn};
-        const double err = error_real_ + t * error_slope_ + quadrature_ +
-                           4.0 * kRound * (std::fabs(less_one_) + 2.0 * fall + std::fabs(w.im));
-        return certified_log1p({w, kSlack * err});
-    }
+    Certified value(double t) const override { return certified_log1p(sum_.value(t)); }
 
     double log_envelope(double from) const override {
         if (table_.empty()) tabulate();
         // Below the first entry: the quartic bound of the bulk.
         double bound = 0.0;
-        const double base = log_mass_upper();
+        const double base = sum_.log_mass_upper();
         if (from < table_.front().from)
             bound = std::max(quartic(from), table_.front().suffix);
         else {
@@ -123,122 +49,13 @@ public:
         return base + std::log(std::min(1.0, bound));
     }
     double derivative_size(double, double) const override { return 0.0; }
+    double cost() const override { return 10.0 * static_cast<double>(nodes_.size()); }  // a sine and a cosine each
 
 private:
-    // log M(c), rounded up; from M - 1, because the plain sum of the weights has a rounding error for each of
-    // them.
-    double log_mass_upper() const {
-        const double slip = quadrature_ + error_real_ + 4.0 * kRound * std::fabs(less_one_);
-        if (!(less_one_ + slip > -0.5)) return std::log(mass_ + slip) + 1e-9;
-        return std::log1p(less_one_ + slip) * (1.0 + kLibm) + 2.0 * kLibm * std::fabs(less_one_);
-    }
-
     struct Entry {
         double from;
         double suffix;  // bound of |phi| from here to infinity
     };
-
-    void build(double left, double right, double step) {
-        nodes_.clear();
-        const double p = m_.power(c_);
-        const double scale = m_.log_norm() + std::log(step);
-        const auto first = static_cast<std::int64_t>(std::floor(left / step));
-        const auto last = static_cast<std::int64_t>(std::ceil(right / step));
-        mass_ = 0.0;
-        std::vector<Node> all;
-        std::vector<double> raw, at;
-        all.reserve(static_cast<std::size_t>(last - first + 1));
-        double top = 0.0;
-        for (std::int64_t i = first; i <= last; ++i) {
-            const double x = static_cast<double>(i) * step;
-            const double l = m_.lambda(x);
-            const double exponent = m_.log_density(x, l, p) + scale;
-            const double w = std::exp(exponent);
-            all.push_back({m_.sign() * l, w});
-            raw.push_back(std::exp(exponent - c_ * m_.sign() * l));  // mass before tilting
-            at.push_back(x);
-            top = std::max(top, w);
-        }
-        // Nodes that cannot matter are left out and their mass goes to the error.
-        const double cut = top * 1e-17 / std::max(1.0, copies_) / static_cast<double>(all.size());
-        double dropped = 0.0, real = 0.0, real_low = 0.0, bound = 0.0, slope = 0.0;
-        for (std::size_t i = 0; i < all.size(); ++i) {
-            const Node& n = all[i];
-            const double plain = raw[i];
-            if (n.weight < cut && plain < cut) {
-                dropped += n.weight + plain;
-                continue;
-            }
-            mass_ += n.weight;
-            // w (exp(cL) - 1) = W (1 - exp(-cL)), taken from the larger of the two.
-            const double lift =
-                n.weight >= plain ? -n.weight * std::expm1(-c_ * n.loss) : plain * std::expm1(c_ * n.loss);
-            const double a = lift - real_low;
-            const double sum = real + a;
-            real_low = (sum - real) - a;
-            real = sum;
-            const double x = at[i];
-            const double loss_err = m_.lambda_err(x, n.loss);
-            // Relative error of the weight: exponent -x^2/2s^2 + p Lambda + scale, one exp.
-            const double weight_err =
-                kLibm * 2.0 +
-                4.0 * kRound * (x * x / (2.0 * m_.sigma * m_.sigma) + std::fabs(scale) + std::fabs(p * n.loss)) +
-                std::fabs(p) * loss_err;
-            bound += std::fabs(lift) * (weight_err + 3.0 * kLibm) +
-                     std::max(n.weight, plain) * std::fabs(c_) * (loss_err + kRound * std::fabs(n.loss));
-            slope += n.weight * (std::fabs(n.loss) * (weight_err + 4.0 * kLibm) + loss_err);
-            nodes_.push_back(n);
-        }
-        less_one_ = real;
-        error_real_ = kSlack * (bound + 2.0 * kRound * std::fabs(real));
-        error_slope_ = kSlack * slope;
-        // What lies beyond the ends, for exponents p and p - (c or 0): slopes of at least `deviations`/sigma
-        // there.
-        const double s2 = m_.sigma * m_.sigma;
-        const double p_plain = m_.removal ? 1.0 : 0.0;
-        const double gap_right = (at.back() - std::max({p, p_plain, 0.0})) / s2;
-        const double gap_left = (-at.front() + std::min({p, 0.0}) * m_.posterior(0.0)) / s2;
-        const double ends = (all.back().weight + raw.back()) * (1.0 + 1.0 / (gap_right * step)) +
-                            (all.front().weight + raw.front()) * (1.0 + 1.0 / (gap_left * step));
-        tail_ = 2.0 * (dropped + ends);
-    }
-
-    // Trapezoid rule for f analytic in |Im x| <= a: error <= 2 e^{-2 pi a/h}/(1 - e^{-2 pi a/h}) max over signs of
-    // integral |f(x +- ia)| dx. With v = a/s^2 <= pi/2: |N(x + ia)| = N(x) e^{a^2/2s^2};
-    // |e^{p Lambda}| <= (1-q+q e^y)^p (cos(v/2))^{min(p,0)} e^{t theta(x)}, theta(x) <= min(v, q e^y sin v/(1-q)).
-    double strip_error(double step, double t) const {
-        const double s2 = m_.sigma * m_.sigma;
-        const double p = m_.power(c_);
-        double best = kInf;
-        for (const double v : {1.5, 0.8, 0.4, 0.2, 0.1, 0.05}) {
-            double a = v * s2;
-            if (a > 2.0 * kPi * s2 / step) a = 2.0 * kPi * s2 / step;
-            const double angle = a / s2;
-            const double negative = p < 0.0 ? p * std::log(std::cos(0.5 * angle)) : 0.0;  // >= 0
-            const double lead = a * a / (2.0 * s2) - 2.0 * kPi * a / step + negative;
-            if (lead > 0.0) continue;
-            double integral = mass_ + tail_;
-            if (t > 0.0) {
-                const double over = std::exp(step * step * (1.0 / s2 + std::fabs(p) / (4.0 * s2 * s2)) / 8.0);
-                const double odds = m_.q / std::max(1.0 - m_.q, 1e-300) * std::sin(angle);
-                double sum = 0.0;
-                for (const Node& n : nodes_) {
-                    // theta at the node's right neighbour: e^y grows by e^{step/s^2} over one step. e^Lambda -
-                    // (1-q) = q e^y.
-                    const double rise = std::expm1(m_.sign() * n.loss) + m_.q;
-                    const double theta = std::min(angle, odds / m_.q * rise * std::exp(step / s2));
-                    sum += n.weight * std::exp(std::min(t * theta, 600.0));
-                }
-                // Each cell is bounded by the sum of its two ends.
-                integral = 2.0 * over * sum + tail_ * std::exp(std::min(t * angle, 600.0));
-            }
-            const double plain = std::exp(a * a / (2.0 * s2) - 2.0 * kPi * a / step);  // the "- 1" of exp(zL) - 1
-            const double total =
-                2.0 * kSlack * (std::exp(lead) * integral + plain) / (1.0 - std::exp(-2.0 * kPi * a / step));
-            best = std::min(best, total);
-        }
-        return best;
-    }
 
     // Bound of |phi(t)| from |phi|^2 = E cos(tD) <= 1 - t^2 A + t^4 B over pairs of losses in the bulk (losses up
     // to one of a few cuts); the bound falls up to t^2 = A/(2B), so a cut is used only up to there.
@@ -272,10 +89,11 @@ private:
         double spread;   // E[(L - mean)^2; bulk]
     };
 
-    Model m_;
+    SubsampledStep m_;
     double c_, copies_;
+    StepSum sum_;
     std::vector<Node> nodes_;
-    double mass_ = 1.0, less_one_ = 0.0, error_real_ = 0.0, error_slope_ = 0.0, tail_ = 0.0, quadrature_ = kInf;
+    double mass_ = 1.0;
     mutable std::vector<Bulk> bulks_;
     mutable std::vector<Entry> table_;
     mutable std::vector<Cut> cuts_;
@@ -285,7 +103,7 @@ void SubsampledLine::tabulate() const {
     const double s = m_.sigma;
     const double s2 = s * s;
     const double p = m_.power(c_);
-    if (!(quadrature_ < mass_)) {
+    if (!sum_.known()) {
         table_.push_back({0.0, 1.0});
         return;
     }
@@ -320,7 +138,7 @@ void SubsampledLine::tabulate() const {
     // to the left of a cut gives |phi| <= w + TV(rest)/t, for the best of a few cuts. Restricted, at most one
     // boundary maximum is added.
     const double grid = std::min(s / 8.0, s2 / 4.0);
-    const double from = m_.lowest(p, 2.0) - std::max(0.0, -(p + 1.0));
+    const double from = m_.lowest(p, 2.0);
     const double extent = (m_.highest(p, 2.0) - from) / grid;
     if (extent < kMaxNodes) {
         const bool unimodal = p + 1.0 <= 4.0 * s2;
@@ -335,12 +153,14 @@ void SubsampledLine::tabulate() const {
             mass[i] = std::exp(d + over) * grid;
         }
         // Mass left of a cut: each cell by the larger of its ends (raised for a maximum between them), and what
-        // lies before the first, where the density falls at least like exp((2s + 1) x/s^2).
+        // lies before the first, where the density falls at least at the rate it has there: its own power of
+        // Lambda is concave for p < 0 and falls to the left for p > 0.
         std::vector<double> peak(height);
         for (std::size_t i = cells - 1; i-- > 0;) peak[i] = std::max(peak[i], peak[i + 1]);
         const double factor = (unimodal ? 2.0 : 6.0) * (1.0 + 1e-6);
         cuts_.push_back({0.0, (unimodal ? 2.0 : 4.0) * peak[0] * (1.0 + 1e-6)});
-        double left = 1e-6 + mass[0] / grid * s2 / (2.0 * s + 1.0);
+        const double rate = (std::min(p, 0.0) * m_.posterior(from) - from) / s2;
+        double left = 1e-6 + mass[0] / grid / rate;
         double due = 0.01;
         for (std::size_t i = 0; i + 1 < cells; ++i) {
             left += std::max(mass[i], mass[i + 1]);
@@ -455,7 +275,7 @@ void SubsampledLine::tabulate() const {
 
 class SubsampledLaw final : public LossLaw {
 public:
-    explicit SubsampledLaw(Model model) : m_(model) {}
+    explicit SubsampledLaw(SubsampledStep model) : m_(model) {}
     LawKind kind() const override { return LawKind::subsampled_gaussian; }
     Cumulants cumulants(double c) const override {
         const double p = m_.power(c);
@@ -497,13 +317,13 @@ public:
     std::vector<double> parameters() const override { return {m_.sigma, m_.q, m_.removal ? 1.0 : 0.0}; }
 
 private:
-    Model m_;
+    SubsampledStep m_;
 };
 
 }  // namespace
 
 LawPtr subsampled_gaussian_law(double sigma, double rate, bool removal) {
-    return std::make_shared<SubsampledLaw>(Model{sigma, rate, removal});
+    return std::make_shared<SubsampledLaw>(SubsampledStep{sigma, rate, removal});
 }
 
 }  // namespace dpcore

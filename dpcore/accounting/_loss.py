@@ -598,14 +598,17 @@ def from_pmf(p: ArrayLike, q: ArrayLike) -> PrivacyLoss:
     first, second = _pmf("p", p), _pmf("q", q)
     if first.shape != second.shape:
         raise ValueError(f"p and q must have the same length, got {first.size} and {second.size}")
-    return PrivacyLoss._wrap(_core.PrivacyLoss.pmf(first.tolist(), second.tolist()))
+    first, second = np.ascontiguousarray(first), np.ascontiguousarray(second)
+    return PrivacyLoss._wrap(_core.PrivacyLoss.pmf(first, second))
 
 
 def _pmf(name: str, value: ArrayLike) -> FloatArray:
     array = np.atleast_1d(np.asarray(non_negative(name, value), dtype=np.float64))
     if array.ndim != 1 or array.size == 0:
         raise ValueError(f"{name} must be a one-dimensional array of probabilities, got shape {array.shape}")
-    total = math.fsum(array.tolist()) if array.max() <= 2.0 else math.inf  # fsum itself overflows near the end
+    total = math.inf  # fsum itself overflows near the end
+    if array.max() <= 2.0:  # in pieces, between which Ctrl-C is seen
+        total = math.fsum(math.fsum(array[i : i + 2**16].tolist()) for i in range(0, array.size, 2**16))
     if not abs(total - 1.0) <= _MASS_TOLERANCE:
         raise ValueError(f"{name} must sum to 1, got {total!r}")
     return array

@@ -46,13 +46,18 @@ def whole(text: str) -> int:
 
 def bias(text: str) -> Any:
     """What attackers may know of unknown records: ``0.3``, ``0.2:0.4`` or ``600@0.1,400@0.5``."""
-    if "@" in text:
-        groups = [group.partition("@") for group in text.split(",")]
-        return [(whole(size), number(share)) for size, _, share in groups]
-    if ":" in text:
-        low, _, high = text.partition(":")
-        return (number(low), number(high))
-    return number(text)
+    try:
+        if "@" in text:
+            groups = [group.partition("@") for group in text.split(",")]
+            return [(whole(size), number(share)) for size, _, share in groups]
+        if ":" in text:
+            low, _, high = text.partition(":")
+            return (number(low), number(high))
+        return number(text)
+    except argparse.ArgumentTypeError as error:
+        raise argparse.ArgumentTypeError(
+            f"{error}; write a number (0.3), a range (0.2:0.4) or groups (600@0.1,400@0.5)"
+        ) from None
 
 
 def add_output_options(parser: argparse.ArgumentParser) -> None:

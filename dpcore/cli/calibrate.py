@@ -164,7 +164,9 @@ def run_count(arguments: argparse.Namespace) -> int:
         "noise_needed": rounded_up(found.noise_scale),
         "plain_DP_needs": rounded_up(found.gaussian_sigma),
         "saving": f"{100 * found.saving:.1f} %",
-        "decided_by": found.limited_by,
+        "decided_by": "the unknown records are noise enough"
+        if found.limited_by == "nothing"
+        else found.limited_by,
     }
     emit(arguments, shown, found.statement)
     return 0

@@ -59,7 +59,10 @@ def run(arguments: argparse.Namespace) -> int:
                 timeout=arguments.timeout,
             )
         else:
-            ledger = Ledger(arguments.file, timeout=arguments.timeout)
+            try:
+                ledger = Ledger(arguments.file, timeout=arguments.timeout)
+            except FileNotFoundError as error:
+                raise UsageError(f"{error}; --create --epsilon EPSILON makes one") from None
         spent, charges = ledger.spent, ledger.charges
         if arguments.json:
             print_json(ledger.to_dict())

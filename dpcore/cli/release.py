@@ -320,8 +320,8 @@ def _plan_partial(
             raise Refusal(
                 f"refused: this count was released {len(earlier)} time(s) before, and this leaves no room "
                 f"for another within epsilon {upward(arguments.epsilon)}, delta {upward(arguments.delta)} "
-                f"and worst-case "
-                f"epsilon {worst:g}"
+                f"and worst-case epsilon {worst:g}; use the value released before, or ask with a larger "
+                "--epsilon and --worst-case-epsilon"
             ) from None
     mechanism, loss = None, None
     if found.noise_scale > 0.0:
@@ -444,7 +444,9 @@ def _show(
     shown: dict[str, Any] = {
         "released": value,
         "interval": f"{low:.6g} to {high:.6g} holds the true value with probability {arguments.level:g}",
-        "noise": f"{plan.facts['noise']}, scale {upward(plan.noise_scale)}" if plan.mechanism else "none needed",
+        "noise": f"{plan.facts['noise']}, scale {upward(plan.noise_scale)}"
+        if plan.mechanism
+        else "none needed: this is the exact value",
     }
     if "gaussian_sigma" in plan.facts:
         saving = plan.facts["saving"]

@@ -19,14 +19,20 @@ example:
 from __future__ import annotations
 
 import argparse
+import contextlib
 import importlib
 import os
 import pathlib
 import shutil
 import sys
 import tempfile
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
 
 from dpcore.cli._output import UsageError, add_output_options, print_json
+
+if TYPE_CHECKING:
+    from concurrent.futures import Executor
 
 SUMMARY = "recompute the figures and tables of a source"
 NAMES = ("partial-knowledge", "privacy-at-risk", "risk-budget", "sensitivity-sampler", "lecture")
@@ -79,7 +85,9 @@ def _one(name: str, out: pathlib.Path, progress: bool) -> list[pathlib.Path]:
     module = importlib.import_module(f"dpcore.reproduce.{name.replace('-', '_')}")
     draft = pathlib.Path(tempfile.mkdtemp(prefix=f".{name}-", dir=out))
     try:
-        made = [pathlib.Path(file) for file in module.run(draft, progress=progress)]
+        with _executor(name) as executor:
+            extra: dict[str, Any] = {} if executor is None else {"executor": executor}
+            made = [pathlib.Path(file) for file in module.run(draft, progress=progress, **extra)]
         files = []
         for file in made:
             target = out / file.relative_to(draft)
@@ -89,3 +97,21 @@ def _one(name: str, out: pathlib.Path, progress: bool) -> list[pathlib.Path]:
         return files
     finally:
         shutil.rmtree(draft, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def _executor(name: str) -> Iterator[Executor | None]:
+    """One process for each core, for the source whose grid is long enough to gain by it."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    if name != "partial-knowledge" or cores < 2:
+        yield None
+        return
+    import multiprocessing  # not at the start: --help is to be quick
+    from concurrent.futures import ProcessPoolExecutor
+
+    # Fresh processes: a fork of one that has threads may hang.
+    pool = ProcessPoolExecutor(cores, mp_context=multiprocessing.get_context("spawn"))
+    try:
+        yield pool
+    finally:
+        pool.shutdown(cancel_futures=True)

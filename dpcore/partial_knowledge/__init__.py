@@ -9,7 +9,7 @@ added. `count_delta` says exactly what a noisy count reveals to it, `calibrate` 
 from dpcore.partial_knowledge import published
 from dpcore.partial_knowledge._bias import Mixture, Range, Strata, Unequal
 from dpcore.partial_knowledge._calibrate import CountCalibration, calibrate
-from dpcore.partial_knowledge._delta import count_delta, joint_delta, log_count_delta
+from dpcore.partial_knowledge._delta import count_delta, joint_delta, joint_delta_bounds, log_count_delta
 from dpcore.partial_knowledge._release import CountRelease, PartialKnowledgeCount
 from dpcore.partial_knowledge._unknown_bias import EstimatedCalibration, calibrate_unknown_bias
 
@@ -26,6 +26,7 @@ __all__ = [
     "calibrate_unknown_bias",
     "count_delta",
     "joint_delta",
+    "joint_delta_bounds",
     "log_count_delta",
     "published",
 ]

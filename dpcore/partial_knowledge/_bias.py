@@ -164,4 +164,9 @@ def parse(value: Any, *, several: bool) -> Bias | FloatArray:
                 f"biases; for one probability a record use Unequal(...); got {value!r}"
             )
         return Strata(tuple(value))
+    if value is None or isinstance(value, str):
+        raise TypeError(
+            "bias must be a number, a tuple (low, high), or a list of (size, bias) strata; if it is not known, "
+            f"give a range or use PartialKnowledgeCount, which estimates it; got {value!r}"
+        )
     return scalar("bias", probability("bias", value))

@@ -10,9 +10,9 @@ from typing import Any
 from dpcore import _core, gaussian
 from dpcore._results import Result
 from dpcore._rounding import upward
-from dpcore._validation import integer, iterable, non_negative, open_probability, positive, real, scalar
+from dpcore._validation import integer, iterable, non_negative, open_probability, real, scalar
 from dpcore.partial_knowledge._bias import Bias, parse
-from dpcore.partial_knowledge._delta import check_size, combined_noise, unknown_records
+from dpcore.partial_knowledge._delta import check_size, checked_epsilon, combined_noise, unknown_records
 from dpcore.partial_knowledge._laws import Law, goal_of, law_of, log_delta_upper
 
 
@@ -40,8 +40,8 @@ class CountCalibration(Result):
 
     @property
     def saving(self) -> float:
-        """Share of the plain noise that is not needed, 0 to 1."""
-        return 1.0 - self.noise_scale / self.gaussian_sigma
+        """Share of the plain noise that is not needed, 0 to 1 (0 where earlier releases ask for more than it)."""
+        return max(0.0, 1.0 - self.noise_scale / self.gaussian_sigma)
 
     @property
     def proportion_noise_scale(self) -> float:
@@ -59,8 +59,11 @@ class CountCalibration(Result):
             else "without any noise"
         )
         bias = f"of bias {self.bias:g}" if isinstance(self.bias, float) else str(self.bias)
+        earlier = len(self.earlier_noise_scales)
+        together = f", together with the {earlier} before," if earlier else ""
         parts = [
-            f"{times} of this count {noise} {'satisfies' if self.releases == 1 else 'satisfy'} "
+            f"{times} of this count {noise}{together} "
+            f"{'satisfies' if self.releases == 1 and not earlier else 'satisfy'} "
             f"({upward(self.epsilon)}, {upward(self.delta, 3)})-indistinguishability of one record, "
             f"against an attacker "
             f"who "
@@ -99,8 +102,25 @@ def worst_case(value: Any, epsilon: float) -> float:
     rule = "a number >= epsilon, or infinity"
     checked = scalar("worst_case_epsilon", real("worst_case_epsilon", value, rule, 0.0, math.inf, low_open=True))
     if not checked >= epsilon:
-        raise ValueError(f"worst_case_epsilon must be {rule} = {epsilon!r}, got {checked!r}")
+        raise ValueError(
+            f"worst_case_epsilon must be a number >= epsilon = {epsilon!r}, or infinity, got {checked!r}"
+        )
     return checked
+
+
+# The combined scale of earlier releases is good to a few roundings, and so is the ratio of two scales.
+_SLACK = 1.0 + 2.0**-49
+
+
+def remaining_noise(total: float, spent: float) -> float:
+    """Scale of a release that together with one of scale `spent` is worth one of at least `total`.
+
+    Infinite where nothing is left.
+    """
+    if not spent > total:
+        return math.inf
+    ratio = total / spent * _SLACK
+    return total / math.sqrt((1.0 - ratio) * (1.0 + ratio)) * _SLACK if ratio < 1.0 else math.inf
 
 
 def least_noise(law: Law, epsilon: float, delta: float, plain: float) -> float:
@@ -158,7 +178,7 @@ def calibrate(
     >>> pk.calibrate(epsilon=1.0, delta=1e-6, records=10**6, known=5 * 10**5, bias=0.3).noise_scale
     0.0
     """
-    e = scalar("epsilon", positive("epsilon", epsilon))
+    e = scalar("epsilon", checked_epsilon(epsilon))
     d = scalar("delta", open_probability("delta", delta))
     n = integer("records", records, least=1)
     k = integer("known", known)
@@ -199,13 +219,13 @@ def _calibrate(
     noise = total
     if earlier and total > 0.0:
         spent = float(combined_noise(list(earlier)))
-        if not spent > total:
+        noise = remaining_noise(total, spent)
+        if math.isinf(noise):
             raise ValueError(
                 f"earlier_noise_scales must leave room: the releases so far are worth one with noise "
                 f"{upward(spent)}, "
                 f"and all releases together need at least {upward(total)}"
             )
-        noise = total / math.sqrt((1.0 - total / spent) * (1.0 + total / spent)) * (1.0 + 2.0**-48)
     noise = _core.noise_per_release(noise, float(releases))
     achieved = log_delta_upper(law, epsilon, total)
     return CountCalibration(

@@ -21,6 +21,7 @@ from dpcore._validation import (
     real,
     scalar,
 )
+from dpcore.accounting import Bounds
 from dpcore.partial_knowledge._bias import Bias, FloatArray, Strata, Unequal, parse
 from dpcore.partial_knowledge._laws import DIRECTIONS, law_of
 
@@ -178,6 +179,53 @@ def log_count_delta(
     return _log_delta(epsilon, records, known, bias, noise_scale, direction)
 
 
+def joint_delta_bounds(
+    *,
+    epsilon: float,
+    records: int,
+    known: int,
+    bias: float,
+    noise_scale: float,
+    estimate_scale: float,
+    estimate_noise: str = "laplace",
+    direction: str = "both",
+) -> Bounds:
+    """Certified bounds of the delta of two releases of one count; `joint_delta` is the upper one.
+
+    Arguments as for `joint_delta`. The bounds hold without tolerance: quadrature, what is left out of the law,
+    and rounding are inside.
+
+    Examples
+    --------
+    >>> from dpcore import partial_knowledge as pk
+    >>> bounds = pk.joint_delta_bounds(
+    ...     epsilon=1.0, records=51, known=0, bias=0.5, noise_scale=3.011, estimate_scale=2.0
+    ... )
+    >>> bounds.lower <= 2.7964641860044173e-06 <= bounds.upper, bounds.width < 1e-16
+    (True, True)
+    """
+    code = DIRECTIONS[choice("direction", direction, tuple(DIRECTIONS))]
+    kind = choice("estimate_noise", estimate_noise, ("laplace", "gaussian"))
+    e = scalar("epsilon", checked_epsilon(epsilon))
+    unknown = unknown_records(integer("records", records, least=1), integer("known", known))
+    p = scalar("bias", probability("bias", bias))
+    noise = scalar("noise_scale", non_negative("noise_scale", noise_scale))
+    estimate = scalar("estimate_scale", positive("estimate_scale", estimate_scale))
+    if kind == "gaussian":
+        # The combined scale is computed to a few roundings; delta falls with it.
+        both = float(combined_noise([noise, estimate]))
+        low, error = _core.count_delta_bounded(e, unknown, p, both * (1.0 + 2.0**-50), code)
+        lower = low + math.log1p(-error) - 2.0**-51 * abs(low) if error < 1.0 else -math.inf
+        high, error = _core.count_delta_bounded(e, unknown, p, both * (1.0 - 2.0**-50), code)
+        upper = _core.log_delta_upper(high, error)
+    else:
+        lower, upper = _core.joint_delta_bounds(e, unknown, p, noise, estimate, code)
+    # The exponential is good to a rounding or two of a value that may be subnormal.
+    below = math.exp(lower) * (1.0 - 2.0**-50)
+    above = math.exp(upper) * (1.0 + 2.0**-50)
+    return Bounds(max(0.0, math.nextafter(below, -1.0)), min(1.0, math.nextafter(above, 2.0)))
+
+
 def joint_delta(
     *,
     epsilon: float,
@@ -212,7 +260,12 @@ def joint_delta(
     Returns
     -------
     float
-        Relative error usually below 1e-8 for Laplace noise (estimated, not bounded), 1e-11 for normal noise.
+        An upper bound of the exact delta, usually within 1e-9 of it (1e-11 for normal noise);
+        `joint_delta_bounds` has the lower one too.
+
+    Notes
+    -----
+    About 0.02 s at 10^4 unknown records, at most a few tenths of a second at 10^6, seconds at 10^8.
 
     Examples
     --------
@@ -220,14 +273,15 @@ def joint_delta(
     >>> pk.joint_delta(epsilon=1.0, records=51, known=0, bias=0.5, noise_scale=3.011, estimate_scale=2.0)
     2.79646418...e-06
     """
-    code = DIRECTIONS[choice("direction", direction, tuple(DIRECTIONS))]
-    kind = choice("estimate_noise", estimate_noise, ("laplace", "gaussian"))
-    e = scalar("epsilon", checked_epsilon(epsilon))
-    unknown = unknown_records(integer("records", records, least=1), integer("known", known))
-    p = scalar("bias", probability("bias", bias))
-    noise = scalar("noise_scale", non_negative("noise_scale", noise_scale))
-    estimate = scalar("estimate_scale", positive("estimate_scale", estimate_scale))
-    if kind == "gaussian":
-        both = float(combined_noise([noise, estimate]))
-        return math.exp(_core.count_delta_bounded(e, unknown, p, both, code)[0])
-    return math.exp(_core.joint_delta_estimated(e, unknown, p, noise, estimate, code)[0])
+    return float(
+        joint_delta_bounds(
+            epsilon=epsilon,
+            records=records,
+            known=known,
+            bias=bias,
+            noise_scale=noise_scale,
+            estimate_scale=estimate_scale,
+            estimate_noise=estimate_noise,
+            direction=direction,
+        )
+    )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 import numpy as np
@@ -27,6 +27,12 @@ class Law(Protocol):
 
     def least_noise(self, epsilon: float, goal: float, plain: float) -> float:
         """Smallest noise, at most `plain`, at which ln of delta is certainly at most `goal`."""
+
+
+def _larger(law: Law, epsilon: float, noise_scale: float) -> tuple[float, float]:
+    """The larger of both directions, with an error that covers the bound of the other one as well."""
+    values, errors = zip(*(law.log_delta(epsilon, noise_scale, one) for one in (0, 1)), strict=True)
+    return max(values), max(errors)
 
 
 class _Solved:
@@ -81,16 +87,84 @@ class Vertices:
 
 
 class Window(_Solved):
-    """Any log-concave law, as an array of its probabilities from `first` on."""
+    """Groups of records, each of one bias: the probabilities of their sum as an array.
 
-    def __init__(self, first: int, pmf: FloatArray) -> None:
+    A double holds them down to 1e-290 or so. Where delta is smaller, the law is tilted: with success odds times
+    e^tilt, b(k) = M e^(-tilt k) times the tilted probability, and the tilted law has its mode where it matters.
+    """
+
+    LONGEST = 1e8  # products of a convolution
+
+    def __init__(self, groups: Sequence[tuple[int, float]], first: int, pmf: FloatArray) -> None:
         seen = np.flatnonzero(pmf)  # what rounds to 0 at the ends is part of what is left out
+        self.groups = groups
         self.first = first + int(seen[0])
         self.pmf = np.ascontiguousarray(pmf[seen[0] : seen[-1] + 1])
+        self._tilted: dict[tuple[float, bool], tuple[int, FloatArray, float, float]] = {}
 
     def log_delta(self, epsilon: float, noise_scale: float, direction: int) -> tuple[float, float]:
         """See `Law`."""
-        return _core.count_delta_window(epsilon, self.pmf, _PMF_ERROR, _PMF_LEFT_OUT, noise_scale, direction)
+        if direction == DIRECTIONS["both"]:
+            return _larger(self, epsilon, noise_scale)
+        plain = _core.count_delta_window(epsilon, self.pmf, _PMF_ERROR, _PMF_LEFT_OUT, noise_scale, direction)
+        if plain[1] <= 1e-9:
+            return plain
+        first, pmf, log_factor, error = self._tilt(epsilon, direction == DIRECTIONS["remove"])
+        deep = _core.count_delta_tilted(
+            epsilon, first, pmf, log_factor, _PMF_ERROR + error, _PMF_LEFT_OUT, noise_scale
+        )
+        return min(plain, deep, key=lambda value: value[1])
+
+    def _tilt(self, tilt: float, zeros: bool) -> tuple[int, FloatArray, float, float]:
+        """The tilted law of the number of successes (zeros: of failures), ln M, and the relative error of both.
+
+        A probability near 1 as a double says little about its distance from 1, so groups hand over whichever of
+        successes and failures is the less likely; both laws are convolved in the end where that is not too long.
+        An error e of the odds of a group changes a probability by e times the distance of that group's share from
+        its mean, which beyond 38 deviations + 700 has probability below 1e-300 (Bernstein).
+        """
+        key = (tilt, zeros)
+        if key in self._tilted:
+            return self._tilted[key]
+        size = np.array([n for n, _ in self.groups], dtype=np.float64)
+        p = np.array([p for _, p in self.groups])
+        success, failure = (1.0 - p, p) if zeros else (p, 1.0 - p)
+        shrink = math.exp(-0.5 * tilt)
+        shrunk = failure * shrink * shrink
+        with np.errstate(divide="ignore", invalid="ignore"):
+            unlikely = np.where(success == 0.0, 1.0, shrunk / (success + shrunk))
+            likely = np.where(success == 0.0, 0.0, success / (success + shrunk))
+            underflow = np.where((success > 0.0) & (failure > 0.0), 2.0**-1074 / shrunk, 0.0)
+        # ln(1 - s + s e^tilt), from whichever form keeps its digits
+        if tilt < 30.0:
+            logs = size * np.log1p(success * math.expm1(tilt))
+        else:
+            with np.errstate(divide="ignore"):
+                logs = np.where(success > 0.0, size * (tilt + np.log(success + failure * math.exp(-tilt))), 0.0)
+        slack = 2.0**-51 * math.fsum(np.abs(logs) + size * (tilt if tilt >= 30.0 else 0.0))
+        reach = np.minimum(size, 38.0 * np.sqrt(size * likely * unlikely) + 700.0)
+        up = likely <= 0.5
+        spread = [38.0 * math.sqrt(float((size * likely * unlikely)[side].sum())) for side in (up, ~up)]
+        if spread[0] * spread[1] > self.LONGEST:
+            up = np.full_like(up, float((size * unlikely).sum()) > float((size * likely).sum()))
+        handed = np.where(up, likely, unlikely)
+        with np.errstate(divide="ignore"):
+            slip = 2.0**-53 * np.where((p > 0.0) & (p < 1.0), 8.0 + 2.0 / (1.0 - handed), 0.0) + underflow
+        error = float(np.sum(slip * reach)) + slack
+        first, pmf = 0, np.ones(1)
+        for counted in (True, False):
+            groups = [(n, float(q)) for (n, _), q, u in zip(self.groups, handed, up, strict=True) if u == counted]
+            if not groups:
+                continue
+            start, part = _pmf(groups)
+            seen = np.flatnonzero(part)
+            start, part = start + int(seen[0]), part[seen[0] : seen[-1] + 1]
+            if not counted:
+                start, part = sum(n for n, _ in groups) - (start + len(part) - 1), part[::-1]
+            error += 2.0**-53 * min(len(pmf), len(part))
+            first, pmf = first + start, np.convolve(pmf, part)
+        self._tilted[key] = first, np.ascontiguousarray(pmf), math.fsum(logs), error
+        return self._tilted[key]
 
 
 class Mixed(_Solved):
@@ -117,15 +191,17 @@ class Mixed(_Solved):
     def log_delta(self, epsilon: float, noise_scale: float, direction: int) -> tuple[float, float]:
         """See `Law`. Given the component, the attacker can only do better (joint convexity)."""
         if direction == DIRECTIONS["both"]:
-            return max(self.log_delta(epsilon, noise_scale, one) for one in (0, 1))
+            return _larger(self, epsilon, noise_scale)
         if self._pmf is not None and epsilon < 600.0:
             pmf = self._pmf if direction == 0 else self._pmf[::-1]
             gap = np.append(0.0, pmf) * math.exp(-epsilon) - np.append(pmf, 0.0)
             if noise_scale == 0.0:
                 positive = float(np.sum(gap[gap > 0.0]))
                 magnitude = float(np.sum(np.append(0.0, pmf)[gap > 0.0])) * math.exp(-epsilon)
-                if positive > 1e-280:
-                    return min(0.0, math.log(positive) + epsilon), 1e-15 + 8e-15 * magnitude / positive
+                if positive > 1e-270:
+                    lost = 2.0 * _PMF_LEFT_OUT / positive
+                    rounding = 1e-15 + 2.0**-51 * epsilon  # of the logarithm, whose parts cancel
+                    return min(0.0, math.log(positive) + epsilon), rounding + 8e-15 * magnitude / positive + lost
             signs = np.sign(gap[gap != 0.0])
             # One change of sign of the weights is one change of sign of the densities (the normal kernel is
             # totally positive), so the best event is a half line as for log-concave laws.
@@ -159,17 +235,22 @@ def pmf_of(law: Law) -> tuple[int, FloatArray] | None:
     return None
 
 
-def _window(bias: Strata | Unequal) -> Window | Binomial:
+def _pmf(groups: Sequence[tuple[int, float]]) -> tuple[int, FloatArray]:
     from dpcore import distributions
 
+    if all(n == 1 for n, _ in groups):
+        return distributions.poisson_binomial_pmf([p for _, p in groups])
+    return distributions.stratified_pmf(groups)
+
+
+def _window(bias: Strata | Unequal) -> Window | Binomial:
     if isinstance(bias, Unequal):
-        if not bias.probabilities:
-            return Binomial(0, 0.0)
-        return Window(*distributions.poisson_binomial_pmf(bias.probabilities))
-    groups = [group for group in bias.groups if group[0] > 0]
+        groups = [(1, p) for p in bias.probabilities]
+    else:
+        groups = [group for group in bias.groups if group[0] > 0]
     if len({p for _, p in groups}) <= 1:
         return Binomial(sum(size for size, _ in groups), groups[0][1] if groups else 0.0)
-    return Window(*distributions.stratified_pmf(groups))
+    return Window(groups, *_pmf(groups))
 
 
 class TwoGroups(_Solved):
@@ -177,12 +258,20 @@ class TwoGroups(_Solved):
 
     def __init__(self, groups: list[tuple[int, float]]) -> None:
         (self.first, self.first_bias), (self.second, self.second_bias) = groups
+        self._window: Window | None = None
 
     def log_delta(self, epsilon: float, noise_scale: float, direction: int) -> tuple[float, float]:
         """See `Law`."""
-        return _core.count_delta_two_bounded(
+        found = _core.count_delta_two_bounded(
             epsilon, self.first, self.first_bias, self.second, self.second_bias, noise_scale, direction
         )
+        if math.isfinite(found[1]) or self.first + self.second > Mixed.MOST_EXACT:
+            return found
+        # Far below the range of double along the way: the law as an array copes, by tilting it.
+        if self._window is None:
+            groups = [(self.first, self.first_bias), (self.second, self.second_bias)]
+            self._window = Window(groups, *_pmf(groups))
+        return self._window.log_delta(epsilon, noise_scale, direction)
 
 
 def law_of(bias: Bias, unknown: int) -> Law:

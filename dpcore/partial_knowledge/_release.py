@@ -178,7 +178,10 @@ class PartialKnowledgeCount:
         number = private_count(count, self._plan.records)
         with self._lock:
             if self._left == 0:
-                raise RuntimeError("all releases that the guarantee covers have been made")
+                raise RuntimeError(
+                    "all releases that the guarantee covers have been made; with a known bias, releases= plans "
+                    "for several, and earlier_noise_scales= tells a new mechanism of those already made"
+                )
             self._left -= 1
         if self._calibration is not None:
             scale = self._calibration.noise_scale

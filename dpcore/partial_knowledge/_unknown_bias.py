@@ -14,9 +14,9 @@ from typing import Any
 from dpcore import gaussian, samplers
 from dpcore._results import Result
 from dpcore._rounding import upward
-from dpcore._validation import choice, integer, open_probability, positive, scalar
-from dpcore.partial_knowledge._calibrate import worst_case
-from dpcore.partial_knowledge._delta import unknown_records
+from dpcore._validation import choice, integer, open_probability, scalar
+from dpcore.partial_knowledge._calibrate import remaining_noise, worst_case
+from dpcore.partial_knowledge._delta import checked_epsilon, unknown_records
 from dpcore.partial_knowledge._laws import Binomial, goal_of, log_delta_upper, solve_noise
 
 ESTIMATE_SHARE = 0.5
@@ -264,21 +264,18 @@ def _log_add(a: float, b: float) -> float:
 
 def _log_tail(n: int, p: float, k: int) -> float:
     """Ln of an upper bound of Pr[Binomial(n, p) >= k], k > n p (Chernoff)."""
-    share = k / n
-    divergence = share * math.log(share / p)
-    if share < 1.0:
-        divergence += (1.0 - share) * math.log((1.0 - share) / (1.0 - p))
-    return min(0.0, -n * divergence * (1.0 - 1e-12))
+    # k ln(k/(n p)) + (n-k) ln((n-k)/(n q)), from the distance of k to n p: the two terms cancel.
+    over = k - n * p
+    exponent = k * math.log1p(over / (n * p))
+    rest = (n - k) * math.log1p(-over / (n * (1.0 - p))) if k < n else 0.0
+    # log1p and its argument are good to 4 roundings of it, and each term is of the size of k or n - k times that
+    lost = 2.0**-50 * (abs(exponent) + abs(rest)) + 2.0**-50 * n * p * abs(math.log1p(over / (n * p)))
+    return min(0.0, -(exponent + rest) + lost)
 
 
 def complement(combined: float, estimate_scale: float) -> float:
     """Scale of the second release that makes both worth one of scale `combined`."""
-    if combined == 0.0:
-        return 0.0
-    ratio = combined / estimate_scale
-    if not ratio < 1.0:
-        return math.inf
-    return combined / math.sqrt((1.0 - ratio) * (1.0 + ratio)) * (1.0 + 2.0**-48)
+    return 0.0 if combined == 0.0 else remaining_noise(combined, estimate_scale)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -326,7 +323,7 @@ def make_plan(
     worst_case_epsilon: Any,
 ) -> Plan:
     """Check all public arguments."""
-    e = scalar("epsilon", positive("epsilon", epsilon))
+    e = scalar("epsilon", checked_epsilon(epsilon))
     n, k = integer("records", records, least=1), integer("known", known)
     unknown_records(n, k)
     shares = {}

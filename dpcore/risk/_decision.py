@@ -33,7 +33,8 @@ class Limit(Result):
     kind : {"lower", "upper"}
         Whether epsilon must be at least or at most `value`.
     value : float
-        0 or infinity where the requirement does not limit epsilon.
+        At least 0, or at most infinity, where the requirement does not limit epsilon; at least infinity, or at
+        most 0, where no epsilon meets it.
     used : bool
         Whether the decision rests on it; a published formula known to be wrong never is.
     note : str
@@ -54,6 +55,8 @@ class Limit(Result):
     @property
     def statement(self) -> str:
         """The limit in words."""
+        if self.value == (0.0 if self.kind == "upper" else math.inf):
+            return f"{self.name} allows no epsilon at all."
         if self.value in (0.0, math.inf):
             return f"{self.name} does not limit epsilon."
         word = "at least" if self.kind == "lower" else "at most"

@@ -225,10 +225,6 @@ def choose(scores: ArrayLike, *, factor: float, rng: InsecureTestRng | None = No
     return _core.choose(given.astype(np.float64, copy=False), checked, source)
 
 
-# Whole words of the stream, so that the bytes do not depend on it; some milliseconds.
-_PIECE = 1 << 22
-
-
 def random_bytes(count: int, *, rng: InsecureTestRng | None = None) -> bytes:
     """`count` bytes of the calling thread's cryptographic stream (or of the test generator).
 
@@ -240,10 +236,4 @@ def random_bytes(count: int, *, rng: InsecureTestRng | None = None) -> bytes:
     """
     number = _validation.integer("count", count)
     source = source_of(rng)
-    draw = _core.secure_bytes if source is None else source.bytes
-    if number <= _PIECE:
-        return draw(number)
-    out = bytearray(number)
-    for at in range(0, number, _PIECE):  # Ctrl-C is heeded between pieces
-        out[at : at + _PIECE] = draw(min(_PIECE, number - at))
-    return bytes(out)
+    return _core.secure_bytes(number) if source is None else source.bytes(number)

@@ -172,6 +172,12 @@ TEST(bad_counts_are_refused) {
     refused([&] { return dpcore_count_calibrate(1.0, 0.1, 9, 1, 0.1, 0.2, 2.0, 1, &noise, nullptr); },
             "achieved_delta must not be NULL");
     refused([&] { return dpcore_count_delta(1.0, 10, 1, 0.1, 0.2, -1.0, &delta); }, "noise_scale must be");
+    // Found by the fuzzer: e^epsilon beyond exponents of 64 bits was an internal error.
+    refused([&] { return dpcore_count_delta(1e19, 108, 97, 0.1, 0.1, 0.0, &delta); },
+            "epsilon must be a number in");
+    refused([&] { return dpcore_count_delta(1e300, 108, 97, 0.1, 0.2, 1.0, &delta); },
+            "epsilon must be a number in");
+    refused([&] { return calibrate(1e19, 1e-6, 10, 1, 0.1, 0.2, kInfinity, 1); }, "epsilon must be a number in");
     refused([&] { return dpcore_count_delta(1.0, 10, 1, 0.1, 0.2, 1.0, nullptr); }, "out must not be NULL");
     CHECK(noise == 5.0);
     CHECK(delta == 5.0);

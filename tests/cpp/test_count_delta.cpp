@@ -80,3 +80,11 @@ TEST(a_stop_request_is_obeyed) {
     CHECK_THROWS(dpcore::Interrupted,
                  dpcore::count_delta_range(0.1, 1000, 0.2, 0.4, 1.0, Direction::both, 2000, stop));
 }
+
+TEST(joint_bounds_bracket_the_table_and_close) {
+    // tests/data/joint_delta.json, the row of 50 unknown records
+    const dpcore::LogBounds bounds = dpcore::joint_delta(1.0, 50, 0.5, 3.011, 2.0, Direction::add);
+    const double exact = std::log(2.7964641860044173e-06);
+    CHECK(bounds.log_lower <= exact + 1e-12 && exact - 1e-12 <= bounds.log_upper);
+    CHECK(bounds.log_upper - bounds.log_lower < 1e-10);
+}

@@ -2,6 +2,7 @@
 // come back with a status, its outputs untouched, no thread lost and nothing thrown.
 #include <atomic>
 #include <cstdint>
+#include <cstdio>
 #include <cstdlib>
 #include <new>
 #include <vector>
@@ -14,6 +15,7 @@ namespace {
 // The allocation that fails, counted down; below zero none does.
 std::atomic<long> allocations_left{-1};
 std::atomic<bool> refused_one{false};
+long refused = 0;  // over all calls
 
 void* allocate(std::size_t bytes) {
     if (allocations_left.load() >= 0 && allocations_left.fetch_sub(1) == 0) {
@@ -56,6 +58,7 @@ void starve(Call call, Undo undo) {
         const dpcore_status status = call();
         allocations_left = -1;
         more = refused_one;
+        refused += more ? 1 : 0;
         CHECK(status == DPCORE_OK || (more && status == DPCORE_NO_MEMORY));
         undo(status);
     }
@@ -134,4 +137,10 @@ TEST(losses) {
         },
         [](dpcore_status) {});
     dpcore_loss_free(one);
+}
+
+// Last, since tests run in the order of this file.
+TEST(the_count_is_shown) {
+    CHECK(refused > 100);
+    std::printf("%ld allocations refused\n", refused);
 }

@@ -2,12 +2,15 @@
 //
 // Each step takes one byte for the function and what it needs for its arguments; numbers are raw bits, or one of
 // the values at which something changes. Checked: no function reports an internal error or gives NaN, an error has
-// a message, bounds are in order, and (by the sanitizers it is built with) no undefined behaviour and no leak.
+// a message and leaves its outputs alone, numbers are in their ranges, bounds are in order, and (by the sanitizers
+// it is built with) no undefined behaviour and no leak.
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <limits>
 #include <vector>
 
 #include "dpcore/c_api.h"
@@ -64,11 +67,6 @@ struct Input {
         if (which < 160) return std::ldexp(1.0, which - 128);
         return raw<double>();
     }
-    // A sensitivity: large ones are allowed, and take seconds each.
-    std::int64_t sensitivity() {
-        const std::int64_t value = whole();
-        return value > 2000 && value <= 1000000 ? value % 2000 + 1 : value;
-    }
     std::int64_t whole() {
         const std::uint8_t which = byte();
         if (which < 128) return which;
@@ -90,8 +88,28 @@ bool checked(dpcore_status status, const char* name) {
     return status == DPCORE_OK;
 }
 
-void bounds(dpcore_status status, double lower, double upper, const char* name) {
-    if (checked(status, name)) require(lower <= upper, name);
+// An output before the call: a call that fails must leave it so.
+constexpr double kUntouched = -7.0;
+
+// A number that was asked for: in its range, or untouched.
+bool number(dpcore_status status, double value, double least, double most, const char* name) {
+    if (checked(status, name)) {
+        require(value >= least && value <= most, name);
+        return true;
+    }
+    require(value == kUntouched, "a failure that wrote its output");
+    return false;
+}
+
+void bounds(dpcore_status status, double lower, double upper, double most, const char* name) {
+    if (number(status, lower, 0.0, most, name) | number(status, upper, 0.0, most, name))
+        require(lower <= upper, "bounds in the wrong order");
+}
+
+template <class Handle>
+bool made(dpcore_status status, const Handle* handle, const char* name) {
+    require((handle != nullptr) == (status == DPCORE_OK), "a handle where there should be none, or none");
+    return checked(status, name);
 }
 
 }  // namespace
@@ -103,21 +121,22 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     checked(dpcore_insecure_test_source_new(7, &source), "source");
     std::vector<std::int64_t> integers(64);
     std::vector<double> reals(64);
-    double one = 0.0, lower = 0.0, upper = 0.0;
+    double one = kUntouched;
     int steps = 0;
     while (in.left > 0 && ++steps <= 24) {
+        one = kUntouched;
         const std::uint8_t op = in.byte();
         const std::size_t count = in.byte() % 65;
-        switch (op % 16) {
+        switch (op % 20) {
             case 0:
             case 1:
             case 2: {
                 dpcore_sampler* sampler = nullptr;
                 const double scale = in.real();
-                const dpcore_status made = op % 16 == 0   ? dpcore_geometric_new(scale, &sampler)
-                                           : op % 16 == 1 ? dpcore_discrete_laplace_new(scale, &sampler)
-                                                          : dpcore_discrete_gaussian_new(scale, &sampler);
-                if (checked(made, "sampler")) {
+                const dpcore_status status = op % 20 == 0   ? dpcore_geometric_new(scale, &sampler)
+                                             : op % 20 == 1 ? dpcore_discrete_laplace_new(scale, &sampler)
+                                                            : dpcore_discrete_gaussian_new(scale, &sampler);
+                if (made(status, sampler, "sampler")) {
                     std::int64_t value = in.whole();
                     checked(dpcore_sampler_draw(sampler, source, &value), "draw");
                     checked(dpcore_sampler_add(sampler, source, in.whole(), &value), "add");
@@ -134,9 +153,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
                 dpcore_noise* noise = nullptr;
                 const double scale = in.real();
                 const double grid = in.byte() % 2 == 0 ? 0.0 : in.real();
-                const dpcore_status made = op % 16 == 3 ? dpcore_laplace_new(scale, grid, &noise)
-                                                        : dpcore_gaussian_new(scale, grid, &noise);
-                if (checked(made, "noise")) {
+                const dpcore_status status = op % 20 == 3 ? dpcore_laplace_new(scale, grid, &noise)
+                                                          : dpcore_gaussian_new(scale, grid, &noise);
+                if (made(status, noise, "noise")) {
                     checked(dpcore_noise_grid(noise, &one), "grid");
                     require(one > 0.0, "a grid that is not positive");
                     checked(dpcore_noise_draw(noise, source, &one), "draw");
@@ -153,61 +172,61 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
             }
             case 5: {
                 const double a = in.real(), b = in.real(), c = in.real();
-                if (checked(dpcore_gaussian_delta(a, b, c, &one), "gaussian delta"))
-                    require(one >= 0.0 && one <= 1.0, "a delta outside [0, 1]");
+                const dpcore_status status = dpcore_gaussian_delta(a, b, c, &one);
+                number(status, one, 0.0, 1.0, "gaussian delta");
                 break;
             }
             case 6: {
                 const double a = in.real(), b = in.real(), c = in.real();
-                if (checked(dpcore_gaussian_sigma(a, b, c, in.whole(), &one), "gaussian sigma"))
-                    require(one > 0.0, "a sigma that is not positive");
+                const dpcore_status status = dpcore_gaussian_sigma(a, b, c, in.whole(), &one);
+                number(status, one, std::numeric_limits<double>::denorm_min(), INFINITY, "gaussian sigma");
                 break;
             }
             case 7: {
                 const double a = in.real(), b = in.real(), c = in.real();
-                if (checked(dpcore_gaussian_epsilon(a, b, c, &one), "gaussian epsilon"))
-                    require(one >= 0.0, "an epsilon below 0");
+                const dpcore_status status = dpcore_gaussian_epsilon(a, b, c, &one);
+                number(status, one, 0.0, INFINITY, "gaussian epsilon");
                 break;
             }
             case 8:
             case 9:
             case 10: {
                 dpcore_loss* loss = nullptr;
-                dpcore_status made = DPCORE_OK;
+                dpcore_status status = DPCORE_OK;
                 const double a = in.real(), b = in.real();
                 switch (count % 9) {
                     case 0:
-                        made = dpcore_loss_from_laplace(a, &loss);
+                        status = dpcore_loss_from_laplace(a, &loss);
                         break;
                     case 1:
-                        made = dpcore_loss_from_gaussian(a, b, &loss);
+                        status = dpcore_loss_from_gaussian(a, b, &loss);
                         break;
                     case 2:
-                        made = dpcore_loss_from_discrete_laplace(a, in.sensitivity(), &loss);
+                        status = dpcore_loss_from_discrete_laplace(a, in.whole(), &loss);
                         break;
                     case 3:
-                        made = dpcore_loss_from_discrete_gaussian(a, in.sensitivity(), &loss);
+                        status = dpcore_loss_from_discrete_gaussian(a, in.whole(), &loss);
                         break;
                     case 4:
-                        made = dpcore_loss_from_randomized_response(a, &loss);
+                        status = dpcore_loss_from_randomized_response(a, &loss);
                         break;
                     case 5:
-                        made = dpcore_loss_from_pure(a, &loss);
+                        status = dpcore_loss_from_pure(a, &loss);
                         break;
                     case 6:
-                        made = dpcore_loss_from_approximate(a, b, &loss);
+                        status = dpcore_loss_from_approximate(a, b, &loss);
                         break;
                     case 7:
-                        made = dpcore_loss_from_subsampled_gaussian(a, b, in.byte() % 4, &loss);
+                        status = dpcore_loss_from_subsampled_gaussian(a, b, in.byte() % 4, &loss);
                         break;
                     default: {
                         const std::size_t n = in.byte() % 5;
                         double p[4], q[4];
                         for (std::size_t i = 0; i < n; ++i) p[i] = in.real(), q[i] = in.real();
-                        made = dpcore_loss_from_pmf(p, q, n, &loss);
+                        status = dpcore_loss_from_pmf(p, q, n, &loss);
                     }
                 }
-                if (checked(made, "loss")) losses.push_back(loss);
+                if (made(status, loss, "loss")) losses.push_back(loss);
                 break;
             }
             case 11: {
@@ -215,24 +234,69 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
                 if (losses.empty()) break;
                 const dpcore_loss* first = losses[in.byte() % losses.size()];
                 const dpcore_loss* second = losses[in.byte() % losses.size()];
-                if (checked(dpcore_loss_compose(first, second, &loss), "compose")) losses.push_back(loss);
+                const dpcore_status status = dpcore_loss_compose(first, second, &loss);
+                if (made(status, loss, "compose")) losses.push_back(loss);
                 break;
             }
             case 12: {
                 dpcore_loss* loss = nullptr;
                 if (losses.empty()) break;
                 const dpcore_loss* first = losses[in.byte() % losses.size()];
-                if (checked(dpcore_loss_times(first, in.whole(), &loss), "times")) losses.push_back(loss);
+                const dpcore_status status = dpcore_loss_times(first, in.whole(), &loss);
+                if (made(status, loss, "times")) losses.push_back(loss);
+                break;
+            }
+            case 16: {
+                const double epsilon = in.real();
+                const std::int64_t records = in.whole(), known = in.whole();
+                const double low = in.real(), high = in.byte() % 2 == 0 ? low : in.real();
+                const dpcore_status status =
+                    dpcore_count_delta(epsilon, records, known, low, high, in.real(), &one);
+                number(status, one, 0.0, 1.0, "count delta");
+                break;
+            }
+            case 17: {
+                const double epsilon = in.real(), delta = in.real();
+                const std::int64_t records = in.whole(), known = in.whole();
+                const double low = in.real(), high = in.byte() % 2 == 0 ? low : in.real();
+                const double floor = in.byte() % 2 == 0 ? INFINITY : in.real();
+                const std::int64_t releases = in.whole();
+                double noise = kUntouched, achieved = kUntouched;
+                const dpcore_status status = dpcore_count_calibrate(epsilon, delta, records, known, low, high,
+                                                                    floor, releases, &noise, &achieved);
+                number(status, noise, 0.0, std::numeric_limits<double>::max(), "noise that can be added");
+                number(status, achieved, 0.0, delta, "the delta achieved");
+                break;
+            }
+            case 18: {
+                const double scale = in.real();
+                checked(dpcore_geometric_fill(scale, integers.data(), count), "geometric fill");
+                checked(dpcore_discrete_laplace_fill(scale, integers.data(), count), "discrete laplace fill");
+                checked(dpcore_discrete_gaussian_fill(scale, integers.data(), count), "discrete gaussian fill");
+                checked(dpcore_random_bytes(integers.data(), count), "bytes");
+                break;
+            }
+            case 19: {
+                const double scale = in.real();
+                const double grid = in.byte() % 2 == 0 ? 0.0 : in.real();
+                for (const dpcore_status status : {dpcore_laplace_fill(scale, grid, reals.data(), count),
+                                                   dpcore_gaussian_fill(scale, grid, reals.data(), count)})
+                    if (checked(status, "fill"))
+                        for (std::size_t i = 0; i < count; ++i) require(std::isfinite(reals[i]), "a draw");
                 break;
             }
             default: {
                 if (losses.empty()) break;
                 const dpcore_loss* loss = losses[in.byte() % losses.size()];
                 const double x = in.real();
-                if (op % 16 == 13) bounds(dpcore_loss_delta(loss, x, &lower, &upper), lower, upper, "delta");
-                if (op % 16 == 14) bounds(dpcore_loss_epsilon(loss, x, &lower, &upper), lower, upper, "epsilon");
-                if (op % 16 == 15)
-                    bounds(dpcore_loss_confidence(loss, x, &lower, &upper), lower, upper, "confidence");
+                double lower = kUntouched, upper = kUntouched;
+                const dpcore_status status = op % 20 == 13   ? dpcore_loss_delta(loss, x, &lower, &upper)
+                                             : op % 20 == 14 ? dpcore_loss_epsilon(loss, x, &lower, &upper)
+                                                             : dpcore_loss_confidence(loss, x, &lower, &upper);
+                bounds(status, lower, upper, op % 20 == 14 ? INFINITY : 1.0,
+                       op % 20 == 13   ? "delta"
+                       : op % 20 == 14 ? "epsilon"
+                                       : "confidence");
             }
         }
     }

@@ -559,21 +559,22 @@ def _partial_knowledge() -> Iterator[Base]:
             {"epsilon": 0.5, **people, "bias": 0.25, "noise_scale": 2.0, "direction": "both"},
         ),
     )
-    yield Base(
-        "partial_knowledge.joint_delta",
-        lambda: (
-            p.joint_delta,
-            {
-                "epsilon": 0.5,
-                **people,
-                "bias": 0.25,
-                "noise_scale": 2.0,
-                "estimate_scale": 8.0,
-                "estimate_noise": "laplace",
-                "direction": "both",
-            },
-        ),
-    )
+    for name in ("joint_delta", "joint_delta_bounds"):
+        yield Base(
+            f"partial_knowledge.{name}",
+            lambda name=name: (
+                getattr(p, name),
+                {
+                    "epsilon": 0.5,
+                    **people,
+                    "bias": 0.25,
+                    "noise_scale": 2.0,
+                    "estimate_scale": 8.0,
+                    "estimate_noise": "laplace",
+                    "direction": "both",
+                },
+            ),
+        )
     yield Base(
         "partial_knowledge.calibrate",
         lambda: (

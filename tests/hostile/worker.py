@@ -25,7 +25,7 @@ import values
 from dpcore import ledger, samplers, sensitivity
 
 LONG = 3.0  # seconds of processor time until a call is interrupted; only HUGE values may need it
-HUNG = 60.0  # seconds until a call that does not heed the interrupt is a hang
+HUNG = 300.0  # seconds, on the clock of a busy machine, until a call that does not heed the interrupt is a hang
 MEMORY = 6 << 30
 
 REFUSALS = (ValueError, TypeError, ledger.LedgerError, sensitivity.EvaluationError)
@@ -111,7 +111,9 @@ def plain(result: Any, depth: int = 0) -> Any:
         return [list(result.shape), result.tolist()]
     if isinstance(result, np.generic):
         return result.item()
-    if result is None or isinstance(result, (bool, int, float, str, bytes)):
+    if isinstance(result, str):  # a charge's statement says when it was made
+        return re.sub(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", "then", result)
+    if result is None or isinstance(result, (bool, int, float, bytes)):
         return result
     if isinstance(result, dict):
         return {str(k): plain(v, depth + 1) for k, v in result.items() if k not in ("time", "bias")}

@@ -126,7 +126,7 @@ DPCORE_API dpcore_status dpcore_gaussian_epsilon(double sigma, double delta, dou
  * in [bias_low, bias_high]; equal ends mean one bias. Counts are whole numbers up to 2^53 (below 2^52 for a
  * range), 0 <= known < records. Every answer holds for both directions and for all choices in the range. */
 
-/* Upper bound of delta at epsilon > 0 with normal noise of standard deviation noise_scale >= 0. */
+/* Upper bound of delta at epsilon in (0, 2^60] with normal noise of standard deviation noise_scale >= 0. */
 DPCORE_API dpcore_status dpcore_count_delta(double epsilon, int64_t records, int64_t known, double bias_low,
                                             double bias_high, double noise_scale, double* out);
 /* Smallest noise scale for each of `releases` releases, on the safe side; 0 where the unknown records are noise

@@ -58,6 +58,9 @@ Certified certified_expm1(Complex z, double err);
 // log |1 + w|.
 Certified certified_log1p(const Certified& w);
 
+// log(g), with the same convention where g.err is not below |g|/2.
+Certified certified_log(const Certified& g);
+
 // sinh(z)
 Certified certified_sinh(Complex z, double err);
 

@@ -12,7 +12,8 @@
 //            noise_scale >= 0 and finite. Outside: std::invalid_argument.
 // Guarantee: |computed / exact - 1| <= relative_error, which for one bias is
 //            (300 + 100 |ln delta| + 4 (epsilon + |ln p| + |ln (1 - p)| + ln(unknown + 1))) 2^-53:
-//            6e-13 at delta = 1e-20, 8e-12 at 1e-300; delta below the range of double is kept as its logarithm.
+//            6e-13 at delta = 1e-20, 8e-12 at 1e-300; delta below the range of double is kept as its logarithm,
+//            with 2000 in place of 100 below e^-1000.
 //            Where |ln delta| exceeds 2^53 the Gaussian mechanism's may be returned, an upper bound.
 // Evidence:  proofs in docs/partial_knowledge.md; tests/test_partial_knowledge.py against integration with mpmath.
 // Reference: docs/partial_knowledge.md, theorems 1 to 4.
@@ -42,5 +43,11 @@ CountDelta count_delta(double epsilon, std::int64_t unknown, double bias, double
 // value_error bounds the relative error of its values. The result's bound includes both.
 CountDelta count_delta_window(double epsilon, const PmfWindow& law, double value_error, double left_out,
                               double noise_scale, Direction direction, StopCheck stop = {});
+
+// The same far below the range of double, "add" only: the window is that of the law b(k) e^(eps k) / M, which has
+// its mode where the weights change sign, and where the plain one may have no mass that a double could hold;
+// log_factor = ln M. left_out is of the tilted law.
+CountDelta count_delta_tilted(double epsilon, const PmfWindow& law, double log_factor, double value_error,
+                              double left_out, double noise_scale, StopCheck stop = {});
 
 }  // namespace dpcore

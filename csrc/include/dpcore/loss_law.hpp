@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "dpcore/certified.hpp"
+#include "dpcore/interrupt.hpp"
 
 namespace dpcore {
 
@@ -50,14 +51,32 @@ struct Atom {
 class LossLine {
 public:
     virtual ~LossLine() = default;
-    virtual Certified value(double t) const = 0;         // K(c + it)
+    virtual Certified value(double t) const = 0;  // K(c + it)
+    // What a value takes, about, in nodes of a sum that are turned on from the value before.
+    virtual double cost() const { return 1.0; }
+    // Values at multiples of `spacing` will be asked for in order: a line may prepare for it.
+    virtual void expect(double spacing) { static_cast<void>(spacing); }
     virtual double log_envelope(double from) const = 0;  // see above
     // At least |K'(c + it)|; log_size is Re K(c + it) as `value` gave it: |M'| is at most the largest loss times
     // M(c).
     virtual double derivative_size(double t, double log_size) const = 0;
+    // At least log E[exp(cL); L in a part of the law], such that |M(c + it)| of the rest is at most this over 2t:
+    // the atoms of a Laplace loss. Every other law counts as a whole.
+    virtual double log_atoms() const {
+        const Certified v = value(0.0);
+        return v.value.re + v.err;
+    }
 };
 
-enum class LawKind : std::uint8_t { gaussian, laplace, two_point, discrete_gaussian, subsampled_gaussian, atoms };
+enum class LawKind : std::uint8_t {
+    gaussian,
+    laplace,
+    two_point,
+    discrete_gaussian,
+    subsampled_gaussian,
+    largest_step,
+    atoms
+};
 
 class LossLaw {
 public:
@@ -113,6 +132,6 @@ LawPtr discrete_laplace_law(double scale, std::int64_t shift);
 LawPtr subsampled_gaussian_law(double sigma, double rate, bool removal);
 
 // Any finite pair: losses log(p/q) with mass p.
-LawPtr pmf_law(const std::vector<double>& p, const std::vector<double>& q);
+LawPtr pmf_law(const std::vector<double>& p, const std::vector<double>& q, StopCheck stop = {});
 
 }  // namespace dpcore

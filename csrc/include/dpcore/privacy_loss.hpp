@@ -6,46 +6,23 @@
 //            computed before a question is asked. delta is the larger of the two directions.
 //            auto: closed form for one Laplace or one subsampled Gaussian release, then the spectral engine, then
 //            (where atoms make it decay too slowly) enumeration of all losses or buckets; bounds are intersected.
-// Domain:    epsilon in [0, 1e100], delta and rate in [0, 1], ratios sigma/sensitivity and scales in
-//            [1e-100, 1e100], whole sensitivities in [1, 10^6], discrete Gaussian sigma >= 0.01, subsampled sigma
-//            in [0.05, 1e6], probabilities that sum to 1 within 1e-9, copies whole numbers up to 2^53. Outside:
+// Domain:    mechanisms of mechanism.hpp, copies whole numbers up to 2^53, epsilon in [0, 1e100], delta in [0, 1].
+// Outside:
 //            std::invalid_argument. Values are immutable and may be shared between threads.
 // Guarantee: lower <= truth <= upper.
 // Evidence:  tests/test_accounting.py, tests/cpp/test_privacy_loss.cpp.
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <mutex>
-#include <string>
 #include <utility>
 #include <vector>
 
-#include "dpcore/interrupt.hpp"
+#include "dpcore/mechanism.hpp"
 #include "dpcore/spectral.hpp"
 
 namespace dpcore {
-
-// One mechanism with its parameters, and its loss in both directions (the same object where they agree).
-struct Mechanism {
-    std::string name;
-    std::vector<std::pair<std::string, double>> parameters;
-    std::vector<double> p, q;  // of a finite pair
-    LawPtr forward, backward;
-
-    bool same(const Mechanism& other) const;
-
-    static std::shared_ptr<const Mechanism> gaussian(double sigma, double sensitivity);
-    static std::shared_ptr<const Mechanism> laplace(double epsilon);
-    static std::shared_ptr<const Mechanism> randomized_response(double epsilon);
-    static std::shared_ptr<const Mechanism> pure(double epsilon);
-    static std::shared_ptr<const Mechanism> approximate(double epsilon, double delta);
-    static std::shared_ptr<const Mechanism> discrete_laplace(double scale, double sensitivity);
-    static std::shared_ptr<const Mechanism> discrete_gaussian(double sigma, double sensitivity);
-    // neighbours: 'a' add, 'r' remove, 'b' both
-    static std::shared_ptr<const Mechanism> subsampled_gaussian(double sigma, double rate, char neighbours);
-    static std::shared_ptr<const Mechanism> pmf(std::vector<double> p, std::vector<double> q);
-};
-using MechanismPtr = std::shared_ptr<const Mechanism>;
 
 enum class Engine { automatic, spectral, buckets };
 
@@ -53,6 +30,7 @@ enum class Engine { automatic, spectral, buckets };
 struct Method {
     Engine engine = Engine::automatic;
     double step = 0.0;
+    double content = 1e-9;  // relative width of delta with which contours stop looking for a narrower one
     Method() = default;
     Method(Engine e) : engine(e) {}
     Method(Engine e, double s) : engine(e), step(s) {}
@@ -89,7 +67,10 @@ private:
     struct State {
         std::vector<Entry> entries;
         bool symmetric = true;
-        mutable std::once_flag once;
+        // Not std::call_once: where pthread_once is replaced (the thread sanitizer) or old (GCC bug 66146), a
+        // first call that throws, for want of memory, leaves it so that the next one waits for ever.
+        mutable std::mutex composing;
+        mutable std::atomic<bool> composed{false};
         mutable Composition forward, backward;
     };
     const State& composed() const;

@@ -16,58 +16,15 @@
 // 2014 (trapezoid rule).
 #pragma once
 
-#include <memory>
-#include <vector>
-
+#include "dpcore/composition.hpp"
 #include "dpcore/interrupt.hpp"
-#include "dpcore/loss_law.hpp"
 
 namespace dpcore {
-
-struct Term {
-    LawPtr law;
-    double copies = 1.0;  // a whole number
-};
-
-// The loss of a composition in one direction.
-struct Composition {
-    std::vector<Term> terms;
-    double max_loss = 0.0;  // rounded up
-    double min_loss = 0.0;  // rounded down
-    double log_finite_mass = 0.0;
-    double log_total_mass = 0.0;
-    double log_mass_err = 0.0;
-    double log_finite_share = 0.0;      // log(finite mass/total mass)
-    double log_finite_share_err = 0.0;  // relative
-    double infinite_mass = -1.0;        // where it is known without rounding error, else -1
-    bool atomic = false;                // every law has finitely many atoms
-    bool smooth = false;                // some law has a density and no atoms
-    Lattice lattice;                    // common lattice, step 0 if there is none
-
-    static Composition of(std::vector<Term> terms);
-    Cumulants cumulants(double c) const;
-    double infinite_mass_lower() const;
-    double infinite_mass_upper() const;
-};
-
-// exp(log_lower) <= truth <= exp(log_upper); log_lower may be -infinity.
-struct LogBounds {
-    double log_lower;
-    double log_upper;
-};
 
 // Smooth quantities of the loss: delta(eps), or a tail probability of it.
 enum class Quantity { delta, tail };
 
 LogBounds spectral_delta(const Composition& composition, double epsilon, StopCheck stop = {});
-
-struct Interval {
-    double lower;
-    double upper;
-};
-
-// exp of logarithmic bounds, rounded outward: below the smallest normal number the lower bound may be 0.
-Interval from_log(const LogBounds& bounds);
 
 // Pr[L > at] with the infinite mass, and Pr[L < at], both strict.
 struct Tails {
@@ -92,6 +49,26 @@ struct Placement {
     double near = 0.0;
 };
 Placement spectral_placement(const Composition& composition, double epsilon);
+
+// A contour for delta(eps) on c > 0 that is placed but not evaluated: the trapezoid rule with this spacing is off
+// by at most exp(log_alias), relative to exp(K(c) - eps c), as is the estimate of the result.
+struct ContourPlace {
+    bool valid = false;
+    double c = 0.0;
+    double spacing = 0.0;  // 26 bits, so that multiples are exact
+    double log_alias = 0.0;
+    double log_estimate = 0.0;
+};
+ContourPlace spectral_place(const Composition& composition, double epsilon);
+
+// Saddle-point estimate of the logarithm of the finite part of delta(eps): no bound, and cheap.
+double log_delta_estimate(const Composition& composition, double epsilon, StopCheck stop = {});
+// log of an upper bound on the finite part of delta(eps), from one exponential moment.
+double log_chernoff_above(const Composition& composition, double epsilon, StopCheck stop = {});
+// Bounds on it where nearly all losses are above eps: M(0) - e^eps M(-1) + E[(e^{eps-L} - 1)+], the last by one
+// exponential moment if that is at most exp(negligible), else by a contour left of -1. No lattice, no infinite
+// mass.
+LogBounds mostly_above(const Composition& composition, double epsilon, double negligible, StopCheck stop);
 
 // Adds the mass of infinite losses to bounds of the finite part, and cuts at the total mass.
 LogBounds add_infinite_mass(const Composition& composition, LogBounds finite);

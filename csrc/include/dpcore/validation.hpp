@@ -30,6 +30,10 @@ inline void need_non_negative(double value, const char* name) {
 inline void need_probability(double value, const char* name) {
     need_within(value, 0.0, 1.0, name, "a number in [0, 1]");
 }
+// Of a count: laws are held with exponents of 64 bits, and e^epsilon is one of their factors.
+inline void need_count_epsilon(double value) {
+    if (!(value > 0.0 && value <= 0x1p60)) refuse("epsilon", "a number in (0, 2**60]", value);
+}
 inline void need_open_probability(double value, const char* name) {
     if (!(value > 0.0 && value < 1.0)) refuse(name, "a number in (0, 1), both ends excluded", value);
 }

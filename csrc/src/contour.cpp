@@ -1,0 +1,487 @@
+#include "contour.hpp"
+
+#include <algorithm>
+#include <limits>
+
+#include "dpcore/double_double.hpp"
+
+namespace dpcore::detail {
+
+namespace {
+
+constexpr double kInf = std::numeric_limits<double>::infinity();
+constexpr double kPi = 3.14159265358979323846;
+constexpr int kMaxNodes = 8192;
+constexpr double kMostWindowNodes = 8000.0;
+// Turned nodes of one window, some nanoseconds each.
+constexpr double kMostWindowWork = 1e8;
+// Of one contour without windows: a tenth of a second, where most take a few milliseconds.
+constexpr double kMostWork = 1e8;
+constexpr double kContent = 2e4;
+// Share of the atoms below which tail probabilities are taken from a contour; the width is about that.
+constexpr double kFewAtoms = 1e-8;
+
+}  // namespace
+
+Offset lattice_offset(const Lattice& lattice, double eps) {
+    const auto at = [&](double m) {
+        return (two_prod(lattice.step, m) + two_sum(lattice.origin, lattice.origin_low)) - DoubleDouble(eps);
+    };
+    double m = std::floor((eps - lattice.origin) / lattice.step) + 1.0;
+    Offset out;
+    if (!(std::fabs(m) < 0x1p51)) {  // neighbouring points are no longer distinct numbers: somewhere in the period
+        out.x = 0.5 * lattice.step;
+        out.err = lattice.origin_err + std::fabs(m) * lattice.step_err + lattice.step +
+                  4.0 * kRound * (std::fabs(eps) + std::fabs(lattice.origin));
+        out.tie = true;
+        return out;
+    }
+    DoubleDouble x = at(m);
+    while (x.hi <= 0.0) x = at(m += 1.0);
+    while (x.hi > lattice.step) x = at(m -= 1.0);
+    if (x.hi <= 0.0) x = DoubleDouble(lattice.step);
+    out.x = static_cast<double>(x);
+    const double slip = lattice.origin_err + std::fabs(m) * lattice.step_err;
+    out.err = slip + 2.0 * kRound * out.x;
+    const DoubleDouble gap = DoubleDouble(lattice.step) - x;
+    const double noise =
+        slip + 0x1p-98 * (std::fabs(eps) + std::fabs(lattice.origin) + std::fabs(m) * lattice.step);
+    out.tie = gap.hi <= noise || x.hi <= noise;
+    out.exact_tie = out.tie && slip == 0.0 && (gap.hi == 0.0 || x.hi == 0.0);
+    out.err += noise;
+    return out;
+}
+
+double Contour::certified_upper(double c) const {
+    double sum = 0.0;
+    double size = 0.0;
+    for (const Term& t : comp_.terms) {
+        const Certified v = t.law->line(c, 0.0, t.copies, lattice_)->value(0.0);
+        sum += t.copies * (v.value.re + v.err);
+        size += t.copies * std::fabs(v.value.re);
+    }
+    return sum + (static_cast<double>(comp_.terms.size()) + 2.0) * kRound * size;
+}
+
+// Bound of the aliases, relative to exp(K(c) - eps c); `right_` and `left_` hold certified Chernoff points.
+double Contour::log_alias(double epsilon, double distance) const {
+    double right = kInf;
+    double left = kInf;
+    const double base = log_centre_ - epsilon * c_;
+    const auto series = [&](double log_first, double rate) {  // sum over m >= 1 of exp(log_first - rate D m)
+        if (!(rate > 0.0)) return kInf;
+        return log_first - rate * distance - std::log1p(-std::exp(-rate * distance));
+    };
+    const double spread = 8.0 * kRound * (std::fabs(base) + std::fabs(log_centre_)) + 1e-12;
+    for (const Guard& g : right_) right = std::min(right, series(g.log_value - g.at * epsilon - base, g.at - c_));
+    for (const Guard& g : left_) left = std::min(left, series(g.log_value - g.at * epsilon - base, c_ - g.at));
+    // The probability and delta never exceed the mass: on the side where e^{cDm} falls by itself.
+    const double mass = comp_.log_finite_mass + comp_.log_mass_err;
+    if (c_ > 0.0) left = std::min(left, series(mass - base, c_));
+    if (complement()) right = std::min(right, series(mass - base, -c_));
+    const double top = std::max(right, left);
+    return top + std::log1p(std::exp(std::min(right, left) - top)) + spread;
+}
+
+bool Contour::open_lines(double reach) {
+    lines_.clear();
+    reach_ = reach;
+    for (const Term& t : comp_.terms) {
+        lines_.push_back(t.law->line(c_, reach, t.copies, lattice_));
+        if (!lattice_) lines_.back()->expect(h_);  // j h is exact
+    }
+    return true;
+}
+
+bool Contour::place(double second, double epsilon) {
+    lattice_ = comp_.lattice.step > 0.0;
+    log_centre_ = comp_.cumulants(c_).value;
+    if (!std::isfinite(log_centre_) || !(second > 0.0) || !std::isfinite(second)) return false;
+    const double kernel = quantity_ == Quantity::delta ? 1.0 / std::fabs(c_ * (1.0 + c_)) : 1.0 / std::fabs(c_);
+    // log of (result relative to exp(K(c) - eps c)): saddle-point estimate.
+    const double estimate = std::log(kernel) - 0.5 * std::log(2.0 * kPi * second);
+    target_ = estimate - kAim;
+    const bool delta = quantity_ == Quantity::delta;
+    const double base = log_centre_ - epsilon * c_;
+    const auto payoff = [&](double at) {
+        if (!delta || (at <= 0.0 && at >= -1.0)) return 0.0;
+        // sup of (e^u - 1) e^{-bu} is that of (1 - e^{-x}) e^{-(b-1) x}.
+        return log_payoff(at > 0.0 ? at : -1.0 - at) + 8.0 * kRound * (1.0 + std::fabs(at));
+    };
+    // A Chernoff point x makes the aliases on its side small enough when D >= need(x); its minimum, where K'(x) -
+    // eps equals need(x), is approached from the point that would be right for a Gaussian.
+    double best_need = kInf;
+    const auto approach = [&](double direction, double limit, std::vector<Guard>& guards) {
+        double best = kInf;
+        double chosen = c_;
+        double width = std::sqrt(2.0 * kAim / second);
+        if (limit < kInf) width = std::min(width, 0.5 * limit);
+        double near = 0.0;
+        double far = limit;
+        for (int i = 0; i < 12; ++i) {
+            stop_();  // laws with a million atoms take tens of milliseconds
+            const double at = c_ + direction * width;
+            const Cumulants k = comp_.cumulants(at);
+            const double need = (k.value + payoff(at) - at * epsilon - base - target_ + 1.0) / width;
+            const bool past = !std::isfinite(need) || direction * (k.first - epsilon) > need;
+            if (std::isfinite(need) && need < best) {
+                best = need;
+                chosen = at;
+            }
+            if (std::isfinite(need) && std::fabs(direction * (k.first - epsilon) - need) < 0.15 * need) break;
+            if (past)
+                far = width;
+            else
+                near = width;
+            width = past ? (near > 0.0 ? 0.5 * (near + far) : 0.6 * width)
+                         : (far < kInf ? 0.5 * (near + far) : 1.5 * width);
+            if (far < kInf && far - near < 0.05 * far) break;
+        }
+        // Nearer where no moment can be certified there.
+        for (int i = 0; i < 20 && chosen != c_; ++i, chosen = c_ + 0.7 * (chosen - c_)) {
+            const double bound = certified_upper(chosen) + payoff(chosen);
+            if (!std::isfinite(bound)) continue;
+            guards.push_back({chosen, bound});
+            break;
+        }
+        best_need = best;
+    };
+    const double mass = comp_.log_finite_mass + comp_.log_mass_err;
+    double distance = 0.0;
+    approach(1.0, c_ > 0.0 ? kInf : (beyond() ? -1.0 - c_ : -c_), right_);
+    double need = best_need;
+    if (complement()) need = std::min(need, (mass - base - target_ + 1.0) / -c_);
+    distance = need;
+    approach(-1.0, c_ > 0.0 ? c_ : (delta && complement() ? 1.0 + c_ : kInf), left_);
+    need = best_need;
+    if (c_ > 0.0) need = std::min(need, (mass - base - target_ + 1.0) / c_);
+    distance = std::max(distance, need);
+    if (!(distance > 0.0 && distance < kInf)) return false;
+    // The certified values may be above the estimates.
+    for (int i = 0; i < 40 && log_alias(epsilon, distance) > target_; ++i) distance *= 1.1;
+    if (!std::isfinite(log_alias(epsilon, distance))) return false;
+    if (lattice_) {
+        double n = std::ceil(distance / comp_.lattice.step);
+        if (!(n < 0x1p52)) return false;  // nodes beyond number (infinitely many where the step underflows)
+        n += 1.0 - std::fmod(n, 2.0);     // odd: no node on the edge of the period
+        count_ = n;
+        distance_ = n * comp_.lattice.step;
+        h_ = 2.0 * kPi / distance_;
+    } else {
+        h_ = 2.0 * kPi / distance;
+        // 26 bits: j h is exact for j < 2^27.
+        int exponent = 0;
+        const double fraction = std::frexp(h_, &exponent);
+        h_ = std::ldexp(std::floor(std::ldexp(fraction, 26)), exponent - 26);
+        distance_ = 2.0 * kPi / h_ * (1.0 - 4.0 * kRound);
+    }
+    open_lines(std::sqrt(2.0 * (kAim + 3.0) / second) * 1.3);
+    if (quantity_ == Quantity::tail && !lattice_ && !comp_.smooth) {
+        double sum = -log_centre_;
+        double size = std::fabs(log_centre_);
+        for (std::size_t i = 0; i < lines_.size(); ++i) {
+            const double part = comp_.terms[i].copies * lines_[i]->log_atoms();
+            sum += part;
+            size += std::fabs(part);
+            if (comp_.terms[i].law->kind() == LawKind::laplace) laplace_ += comp_.terms[i].copies;
+        }
+        atoms_ = std::exp(sum + (static_cast<double>(lines_.size()) + 4.0) * kRound * size) * (1.0 + kLibm);
+        return laplace_ > 0.0 && atoms_ < kFewAtoms;
+    }
+    return true;
+}
+
+double Contour::log_envelope(double from) const {
+    double sum = 0.0;
+    for (std::size_t i = 0; i < lines_.size(); ++i) {
+        const double own = lines_[i]->log_envelope(from);
+        // Where the atoms are taken away, of them as well.
+        sum += comp_.terms[i].copies * (laplace_ > 0.0 ? std::max(own, lines_[i]->log_atoms()) : own);
+    }
+    return sum - log_centre_ +
+           (static_cast<double>(lines_.size()) + 4.0) * kRound * (std::fabs(sum) + std::fabs(log_centre_));
+}
+
+// |kernel(c + it')| <= this for all t' >= t (lattice: up to pi/step).
+double Contour::kernel_bound(double t, double x) const {
+    if (!lattice_) return quantity_ == Quantity::delta ? 1.0 / (t * t) : 1.0 / t;
+    const double d = comp_.lattice.step;
+    const auto away = [&](double c) {  // |1 - exp(-(c + it) d)| grows up to t = pi/d
+        const double r = std::exp(-c * d);
+        const double s = std::sin(0.5 * std::min(t * d, kPi));
+        return std::sqrt(std::expm1(-c * d) * std::expm1(-c * d) + 4.0 * r * s * s);
+    };
+    if (quantity_ == Quantity::tail)  // for c < 0 both multiplied by e^{cd}, as in kernel()
+        return 1.001 * d * std::exp(c_ < 0.0 ? c_ * (d - x) : -c_ * x) / away(std::fabs(c_));
+    const double bracket = -std::expm1(-x) + std::exp(-c_ * d - x) * -std::expm1(x - d);
+    return 1.001 * d * std::exp(-c_ * x) * bracket / (away(c_) * away(1.0 + c_));
+}
+
+double Contour::tail_after(double from) const {
+    // G non-increasing: sum over nodes after `from` <= (1/h) integral from `from`; dyadic pieces.
+    double total = 0.0;
+    double t = from;
+    const double wanted = std::exp(target_) / h_ * 0.1;
+    const double period_end = lattice_ ? kPi / comp_.lattice.step : kInf;
+    const double x_worst =
+        lattice_ && c_ < 0.0 ? comp_.lattice.step : 0.0;  // the offset that makes e^{-cx} largest
+    for (int piece = 0; piece < 80; ++piece) {
+        const double env = std::exp(std::min(log_envelope(t), 700.0));
+        const double next = 2.0 * t;
+        if (lattice_) {
+            const double stop_at = std::min(next, period_end);
+            // bracket <= 1 - e^-d + e^-cd (1 - e^-d) covers every offset
+            double bound = kernel_bound(t, x_worst);
+            if (quantity_ == Quantity::delta) {
+                const double d = comp_.lattice.step;
+                const double here = -std::expm1(-x_worst) + std::exp(-c_ * d - x_worst) * -std::expm1(x_worst - d);
+                bound *= (-std::expm1(-d)) * (1.0 + std::exp(-c_ * d)) / here;
+            }
+            if (stop_at > t) total += env * bound * (stop_at - t) / h_;
+            if (next >= period_end) return total * 1.001;
+        } else if (quantity_ == Quantity::delta || laplace_ > 0.0) {
+            // 1/t^2, or 1/t times what is left of the product without its atoms: a Laplace loss at a time.
+            const double rest = env / t / h_ * (quantity_ == Quantity::delta ? 1.0 : 0.5 * laplace_);
+            if (rest <= wanted || piece == 79) return (total + rest) * 1.001;
+            total += 0.5 * rest;
+        } else {
+            // Out here a smooth law falls at least like 1/t after at most 2^59 times this t (see docs).
+            const double rest = 60.0 * env / h_;
+            if (comp_.smooth && rest <= wanted * 1e-3) return (total + rest) * 1.001;
+            total += 0.6931471805599454 * env / h_;
+        }
+        t = next;
+    }
+    return kInf;
+}
+
+bool Contour::fill() {
+    const double n_terms = static_cast<double>(lines_.size()) + 2.0;
+    double largest = 0.0;
+    const int limit = lattice_ ? static_cast<int>(std::min((count_ - 1.0) / 2.0, 64.0 * kMaxNodes)) : kMaxNodes;
+    const double wanted = std::exp(target_) / h_;
+    const double slip = lattice_ ? 4.0 * kRound + comp_.lattice.step_err / comp_.lattice.step : 0.0;
+    // A Gaussian part makes the envelope fall like e^{-rho t^2}, however slowly the atoms of the others do.
+    // So does a window on the largest step.
+    double rho = 0.0;
+    bool windows = false;
+    for (const Term& t : comp_.terms) {
+        if (t.law->kind() == LawKind::gaussian) rho += t.copies * gaussian_rho(*t.law);
+        windows = windows || t.law->kind() == LawKind::largest_step;
+    }
+    const bool falls = windows || rho * (kMaxNodes * h_) * (kMaxNodes * h_) > 2.0 * kAim;
+    // The envelope of windows is close to what it bounds: it tells beforehand whether the nodes will do.
+    if (windows) {
+        double end = 4.0 * h_;
+        while (end < kMostWindowNodes * h_ && tail_after(end) > wanted * kContent) end *= 1.3;
+        if (end >= kMostWindowNodes * h_) return false;
+        open_lines(end);
+        double cost = 0.0;
+        for (const auto& line : lines_) {
+            if (!std::isfinite(line->value(0.0).err)) return false;  // its sums are not known to any digit
+            cost += line->cost();
+        }
+        if (cost * end / h_ > kMostWindowWork) return false;
+    }
+    // Where the last node leaves a tail without bound, so does every earlier one: say so before they are computed.
+    if (!lattice_ && !windows && !std::isfinite(tail_after(limit * h_))) return false;
+    double next_check = 0.0;
+    double work = 0.0;
+    for (int j = 0; j <= limit; ++j) {
+        const double t = j * h_;
+        double each = 0.0;
+        for (const auto& line : lines_) each += line->cost();
+        while (t > reach_) {
+            // Twice the reach takes up to twice the nodes, and certifying a node takes as long as 150 values of
+            // it.
+            work += 300.0 * each;
+            if (work > kMostWork) return false;
+            open_lines(2.0 * reach_);
+        }
+        if ((work += each) > kMostWork) return false;
+        if ((j & 15) == 15) stop_();
+        Complex sum;
+        double err = 0.0;
+        double size = 0.0;
+        for (std::size_t i = 0; i < lines_.size(); ++i) {
+            const double k = comp_.terms[i].copies;
+            const Certified v = lines_[i]->value(t);
+            sum = sum + k * v.value;
+            err += k * v.err;
+            size += k * abs(v.value);
+            // On a lattice the step h = 2 pi/(n d) is rounded: t is off by 4 roundings, and by the error of d.
+            if (lattice_) err += k * slip * t * lines_[i]->derivative_size(t, v.value.re);
+        }
+        err += n_terms * kRound * size;
+        Node node;
+        node.t = t;
+        if (err < 0.5) {
+            node.size = std::exp(sum.re - log_centre_);
+            node.phase = sum.im;
+            node.err =
+                kSlack * (std::expm1(err + 2.0 * kRound * (std::fabs(sum.re) + std::fabs(log_centre_))) + kLibm);
+        } else {  // M is nearly zero here: only its size is known
+            double upper = 0.0;
+            for (std::size_t i = 0; i < lines_.size(); ++i) {
+                const Certified v = lines_[i]->value(t);
+                upper += comp_.terms[i].copies * (v.value.re + (std::isinf(v.err) ? 0.0 : v.err));
+            }
+            node.size = std::exp(std::min(upper - log_centre_ + 1e-9, 700.0));
+            node.phase = 0.0;
+            node.err = 2.0;
+        }
+        nodes_.push_back(node);
+        largest = std::max(largest, node.size);
+        if (lattice_ && j == limit) {
+            if (limit < (count_ - 1.0) / 2.0) return false;
+            tail_ = 0.0;
+            return true;
+        }
+        const double shape =
+            lattice_ ? comp_.lattice.step / std::fabs(c_) + 1.0 : 1.0 / (quantity_ == Quantity::delta ? t * t : t);
+        if (j >= 3 && t >= next_check && node.size * shape < wanted * 16.0) {
+            const double tail = tail_after(t);
+            // Atoms leave a tail that falls like 1/t only: content with 1e-10 where e^-kAim would cost too much.
+            const double enough = node.size * shape < wanted / 16.0 ? wanted * kContent : wanted;
+            if (tail <= enough || (!lattice_ && !falls && j * (tail / (wanted * kContent)) > kMaxNodes &&
+                                   node.size * shape < wanted / 256.0 &&
+                                   log_envelope(2.0 * t) > log_envelope(t) - 1.0)) {  // it has stopped falling
+                tail_ = tail;
+                return std::isfinite(tail);
+            }
+            next_check = t * 1.15;
+        }
+    }
+    tail_ = tail_after(nodes_.back().t);
+    return std::isfinite(tail_);
+}
+
+Certified Contour::kernel(double t, const Offset& offset) const {
+    const Complex z = {c_, t};
+    const Complex z1 = {1.0 + c_, t};
+    if (!lattice_) {
+        const Complex product = quantity_ == Quantity::delta ? z * z1 : z;
+        const Complex v = Complex{1.0, 0.0} / product;
+        return {v, 3.0 * kComplexOp * abs(v)};
+    }
+    const double d = comp_.lattice.step;
+    const double x = offset.x;
+    const double d_err = comp_.lattice.step_err + 2.0 * kRound * d;
+    const double size = std::fabs(c_) + 1.0 + t;
+    const auto exponential = [&](Complex at, double slip) {
+        const double r = std::exp(at.re);
+        return Certified{{r * std::cos(at.im), r * std::sin(at.im)},
+                         r * (std::expm1(slip + 2.0 * kRound * abs(at)) + 3.0 * kLibm)};
+    };
+    const Certified minus_one = {{-1.0, 0.0}, 0.0};
+    if (quantity_ == Quantity::tail && c_ < 0.0) {
+        // exp(-z x)/(1 - exp(-z d)) = exp(z (d - x))/(exp(z d) - 1): near the smallest loss c is large and the
+        // left form overflows.
+        const double y = d - x;
+        const Certified top = exponential({c_ * y, t * y}, size * (offset.err + d_err));
+        const Certified bottom = certified_expm1({c_ * d, t * d}, size * d_err + 4.0 * kRound * size * d);
+        const double bs = abs(bottom.value);
+        const Complex v = top.value / bottom.value;
+        if (!(bs > 2.0 * bottom.err)) return {v, kInf};
+        const double err = kSlack * (top.err + abs(v) * bottom.err) / (bs - bottom.err) + kComplexOp * abs(v);
+        return {d * v, d * err + kRound * d * abs(v)};
+    }
+    // 1 - exp(-z d) and 1 - exp(-(1+z) d)
+    const Certified low = minus_one * certified_expm1({-c_ * d, -t * d}, size * d_err + 4.0 * kRound * size * d);
+    const Certified head = exponential({-c_ * x, -t * x}, size * offset.err);
+    const auto divide = [](const Certified& a, const Certified& b) {
+        const double bs = abs(b.value);
+        const Complex v = a.value / b.value;
+        if (!(bs > 2.0 * b.err)) return Certified{v, kInf};
+        return Certified{v, kSlack * (a.err + abs(v) * b.err) / (bs - b.err) + kComplexOp * abs(v)};
+    };
+    Certified out;
+    if (quantity_ == Quantity::tail) {
+        out = divide(head, low);
+    } else {
+        const Certified high =
+            minus_one * certified_expm1({-z1.re * d, -t * d}, size * d_err + 4.0 * kRound * size * d);
+        const double first = -std::expm1(-x);
+        const double rest = d > x ? -std::expm1(x - d) : 0.0;
+        const Certified mid = exponential({-c_ * d - x, -t * d}, size * d_err);
+        const Certified second = mid * Certified{{rest, 0.0}, 2.0 * kLibm * rest + d_err};
+        // d(bracket)/dx = e^-x (1 - e^-zd): where x is off, the two parts of the bracket nearly make up for each
+        // other.
+        Certified bracket = Certified{{first, 0.0}, kLibm * first} + second;
+        bracket.err += kSlack * offset.err * std::exp(std::min(offset.err, 1.0)) * (abs(low.value) + low.err);
+        out = divide(divide(head * bracket, low), high);
+    }
+    return {d * out.value, d * out.err + kRound * d * abs(out.value)};
+}
+
+Complex Contour::slope_kernel(double t, double x, Complex kernel_value) const {
+    if (!lattice_ || quantity_ == Quantity::tail) return kernel_value * Complex{-c_, -t};
+    // Each loss above eps contributes -exp(eps - L): the geometric series of exp(-(1+z)(x + nd)).
+    const double d = comp_.lattice.step;
+    const auto exponential = [&](double y) {
+        const double r = std::exp(-(1.0 + c_) * y);
+        return Complex{r * std::cos(t * y), -r * std::sin(t * y)};
+    };
+    return (-d) * (exponential(x) / (Complex{1.0, 0.0} - exponential(d)));
+}
+
+Contour::Sum Contour::evaluate(double epsilon, bool ties_above) const {
+    Offset offset;
+    if (lattice_) {
+        offset = lattice_offset(comp_.lattice, epsilon);
+        // A point within the error of eps may lie on either side. For tails the caller decides; for delta it does
+        // not matter (the kernel is continuous there), but the error is to be taken where e^{-zx} is large.
+        const bool above = quantity_ == Quantity::tail ? ties_above : c_ > 0.0;
+        if (offset.tie) offset.x = above ? 0.0 : comp_.lattice.step;
+    }
+    const double turn =
+        lattice_ ? std::fabs(epsilon) * (4.0 * kRound + comp_.lattice.step_err / comp_.lattice.step) : 0.0;
+    double sum = 0.0, low = 0.0, slope = 0.0, err = 0.0, size = 0.0;
+    for (const Node& n : nodes_) {
+        const double twice = n.t > 0.0 ? 2.0 : 1.0;
+        const Certified k = kernel(n.t, offset);
+        const double total = twice * n.size * abs(k.value);
+        if (!(n.err < 1.0)) {
+            err += twice * n.size * (abs(k.value) + k.err);
+            continue;
+        }
+        const double angle = n.phase - epsilon * n.t;
+        const double cosine = std::cos(angle);
+        const double sine = std::sin(angle);
+        const double term = twice * n.size * (cosine * k.value.re - sine * k.value.im);
+        const Complex full = Complex{cosine, sine} * slope_kernel(n.t, offset.x, k.value);
+        slope += twice * n.size * full.re;
+        const double y = term - low;
+        const double next = sum + y;
+        low = (next - sum) - y;
+        sum = next;
+        // eps t: two roundings, and on a lattice those of t.
+        err += total * (n.err + 2.0 * kRound * (std::fabs(n.phase) + 2.0 * std::fabs(epsilon) * n.t) + turn * n.t +
+                        4.0 * kLibm) +
+               twice * n.size * k.err * (1.0 + n.err);
+        size += std::fabs(term);
+    }
+    err = kSlack * (err + 4.0 * kRound * size) + 2.0 * tail_;
+    // The atoms' part of the nodes, which is not to be there: |kernel| <= 1/|c| and 1/t.
+    if (atoms_ > 0.0)
+        err += 1.001 * atoms_ *
+               (1.0 / std::fabs(c_) + 2.0 / h_ * (1.0 + std::log(static_cast<double>(nodes_.size()))));
+    const double weight = h_ / (2.0 * kPi);
+    const double sign = complement() ? -1.0 : 1.0;
+    const double alias = std::exp(std::min(log_alias(epsilon, distance_), 700.0));
+    Sum out{};
+    out.scale = log_centre_ - epsilon * c_;
+    out.scale_err = 3.0 * kRound * (std::fabs(log_centre_) + std::fabs(epsilon * c_));
+    out.middle = sign * sum * weight;
+    out.slope = slope * weight;
+    out.lower = out.middle - err * weight * kSlack - alias - 8.0 * kRound * std::fabs(out.middle);
+    out.upper = out.middle + err * weight * kSlack + 8.0 * kRound * std::fabs(out.middle) + atoms_;
+    // Where something left the range of double nothing is known; a NaN must not pass for a zero.
+    if (!(std::isfinite(out.lower) && std::isfinite(out.upper))) {
+        out.lower = 0.0;
+        out.upper = kInf;
+    }
+    return out;
+}
+
+}  // namespace dpcore::detail

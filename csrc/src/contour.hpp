@@ -1,0 +1,111 @@
+// K of a composition at the nodes of one line Re z = c: the trapezoid rule of the spectral engine with its error
+// terms.
+//
+// Method, Domain, Guarantee: dpcore/spectral.hpp, whose functions choose c and turn the sums into answers.
+// Evidence:  derivation in docs/accounting.md, "The spectral engine"; tests/cpp/test_spectral.cpp.
+#pragma once
+
+#include <cmath>
+#include <memory>
+#include <vector>
+
+#include "dpcore/spectral.hpp"
+
+namespace dpcore::detail {
+
+// Aliasing and truncation are driven to exp(-kAim) of the result; rounding is about 1e-13.
+constexpr double kAim = 33.0;
+
+// log sup (1-e^-x) e^-cx = c log c - (1 + c) log(1 + c), without differences of large numbers.
+inline double log_payoff(double c) { return -std::log1p(c) - c * std::log1p(1.0 / c); }
+
+// First lattice point strictly above eps, less eps; and the error of that difference. A point within the error of
+// eps may be taken on either side: the payoff of delta is continuous there. `tie`: a lattice point may equal eps.
+struct Offset {
+    double x = 0.0;
+    double err = 0.0;
+    bool tie = false;
+    bool exact_tie = false;
+};
+Offset lattice_offset(const Lattice& lattice, double eps);
+
+// K at the nodes of one line Re z = c, for any number of eps near the one it was placed for.
+class Contour {
+public:
+    struct Sum {
+        double lower, upper;  // of the integral (c > 0) or of its complement (c < 0), times exp(-scale)
+        double scale;         // K(c) - eps c
+        double scale_err;
+        double slope;  // d(integral)/d(eps) times exp(-scale), approximate
+        double middle;
+    };
+
+    // Places the contour at c for eps; usable() is false when no certificate can be had within kMaxNodes.
+    Contour(const Composition& composition, Quantity quantity, double c, double second, double epsilon,
+            StopCheck stop)
+        : comp_(composition), quantity_(quantity), c_(c), stop_(stop) {
+        usable_ = place(second, epsilon) && fill();
+    }
+    // Placed only: no node is evaluated.
+    static ContourPlace placed(const Composition& composition, double c, double second, double epsilon) {
+        Contour contour(composition, Quantity::delta, c);
+        if (!contour.place(second, epsilon)) return {};
+        return {true, c, contour.h_, contour.log_alias(epsilon, contour.distance_), contour.target_ + kAim};
+    }
+    bool usable() const { return usable_; }
+    // What the integral is on this line: delta or the tail itself; the mass less it; or, for c < -1, the part
+    // E[(e^{eps-L} - 1)+] of delta = M(0) - e^eps M(-1) + E[(e^{eps-L} - 1)+].
+    bool complement() const { return c_ < 0.0 && !beyond(); }
+    bool beyond() const { return quantity_ == Quantity::delta && c_ < -1.0; }
+    double centre() const { return c_; }
+
+    // ties_above: a lattice point equal to eps counts as above it (matters for tails only).
+    Sum evaluate(double epsilon, bool ties_above = false) const;
+
+private:
+    Contour(const Composition& composition, Quantity quantity, double c)
+        : comp_(composition), quantity_(quantity), c_(c) {}
+
+    struct Node {
+        double t;
+        double size;   // exp(Re K - K(c)), relative error in err
+        double phase;  // Im K
+        double err;    // of K, and of the exponential
+    };
+    struct Guard {
+        double at;
+        double log_value;  // certified upper bound of K there, plus the constant of the payoff
+    };
+
+    bool place(double second, double epsilon);
+    bool fill();
+    bool open_lines(double reach);
+    double certified_upper(double c) const;
+    double log_alias(double epsilon, double distance) const;  // relative to exp(K(c) - eps c)
+    double log_envelope(double from) const;
+    double tail_after(double from) const;  // sum over all later nodes of |F|, relative to exp(K(c) - eps c)
+    Certified kernel(double t, const Offset& offset) const;
+    double kernel_bound(double t, double x) const;
+    Complex slope_kernel(double t, double x, Complex kernel_value) const;  // kernel of d delta/d eps; approximate
+
+    const Composition& comp_;
+    Quantity quantity_;
+    double c_;
+    StopCheck stop_;
+    bool usable_ = false;
+    bool lattice_ = false;
+    double h_ = 0.0;
+    double distance_ = 0.0;  // 2 pi / h
+    double count_ = 0.0;     // lattice: nodes of one period
+    double log_centre_ = 0.0, reach_ = 0.0, target_ = 0.0;
+    std::vector<Guard> right_, left_;
+    std::vector<std::unique_ptr<LossLine>> lines_;
+    std::vector<Node> nodes_;
+    double tail_ = 0.0;
+    // Tails of compositions with atoms off a lattice: the part in which every Laplace loss is an atom, relative to
+    // exp(K(c)), and how many Laplace losses there are.
+    double atoms_ = 0.0;
+    double laplace_ = 0.0;
+};
+
+}  // namespace dpcore::detail

@@ -1,0 +1,165 @@
+// One step of the Poisson-subsampled Gaussian mechanism: its loss, and certified sums over its outputs.
+//
+// With y = (2x - 1)/(2 s^2) and r(x) = q e^y / (1 - q + q e^y): Lambda(x) = log(1 - q + q e^y), Lambda' = r/s^2.
+// Removal: L = Lambda under N(x; 0, s^2) e^Lambda. Addition: L = -Lambda under N(x; 0, s^2).
+// Tilted by c both have the density N(x; 0, s^2) exp(p Lambda) with p = 1 + c (removal) or -c (addition).
+//
+// Method:    E[w(x) exp(zL)] by the trapezoid rule in x, w a smooth window: the difference of two edges
+//            Phi(sinh((edge - x)/tau)), which fall so fast that no power of the density outweighs them far out.
+//            The error of the rule is bounded in a strip of the plane, where, with alpha = a/tau and b^2 = cos 2
+//            alpha, |w(x + ia)| <= e^{sin^2(alpha)/2}/b times the window with edges Phi(b sinh((edge - x)/tau)):
+//            the density of an edge, cosh(u) phi(sinh u), has the modulus of that one there, and integrates over
+//            the edges.
+// Domain:    sigma in [0.05, 1e6], rate in (0, 1); t >= 0 up to the reach asked for.
+// Guarantee: StepSum::value is within its err of the truth (infinite where no rule with kMaxNodes nodes will do);
+//            envelope(T) >= |sum(c + it)| for every t >= T.
+// Evidence:  docs/accounting.md, "Subsampled Gaussian"; tests/test_accounting.py, tests/cpp/test_spectral.cpp.
+#pragma once
+
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include "dpcore/certified.hpp"
+#include "dpcore/interrupt.hpp"
+
+namespace dpcore::detail {
+
+struct SubsampledStep {
+    static constexpr double kMaxNodes = 200000.0;
+
+    double sigma, q;
+    bool removal;
+
+    double exponent(double x) const { return (x - 0.5) / (sigma * sigma); }
+    double lambda(double x) const {
+        const double y = exponent(x);
+        return y < 30.0 ? std::log1p(q * std::expm1(y))
+                        : y + std::log(q) + std::log1p((1.0 - q) / q * std::exp(-y));
+    }
+    // The output at which Lambda is `level`, which is above log(1 - q).
+    double place(double level) const { return 0.5 + sigma * sigma * std::log1p(std::expm1(level) / q); }
+    // Absolute error of lambda as computed above.
+    double lambda_err(double x, double lambda_value) const;
+    double posterior(double x) const {
+        return 1.0 / (1.0 + (1.0 - q) / q * std::exp(std::min(-exponent(x), 700.0)));
+    }
+    double power(double c) const { return removal ? 1.0 + c : -c; }
+    double sign() const { return removal ? 1.0 : -1.0; }
+    double log_density(double x, double lambda_value, double p) const {
+        return p * lambda_value - x * x / (2.0 * sigma * sigma);
+    }
+    // The largest value of the tilted density for p < 0, which is log-concave then: x = p r(x), approximately.
+    double mode(double p) const;
+    double log_norm() const { return -std::log(sigma) - 0.91893853320467274178; }
+
+    // Ends beyond which the tilted density falls at least like a Gaussian of `deviations` standard deviations.
+    double lowest(double p, double deviations) const {
+        return -deviations * sigma - 1.0 + (p < 0.0 ? mode(p) : 0.0);
+    }
+    double highest(double p, double deviations) const { return deviations * sigma + (p > 0.0 ? p : 0.0); }
+};
+
+// Phi(sinh((high - x)/width)) - Phi(sinh((low - x)/width)): outputs between two soft edges, either of which may be
+// infinite.
+struct Window {
+    // The strip in which windows are used: alpha <= pi/6, so that b^2 = cos 2 alpha >= 1/2.
+    static constexpr double kMostAngle = 0.5235987755982988;
+    static constexpr double kLeastSharpness = 0.70710678118654752;
+
+    double low = -std::numeric_limits<double>::infinity();
+    double high = std::numeric_limits<double>::infinity();
+    double width = 1.0;
+
+    bool below_open() const { return std::isinf(low); }
+    bool above_open() const { return std::isinf(high); }
+    bool open() const { return below_open() && above_open(); }
+    double log_weight(double x) const { return log_most(x, x, 1.0); }
+    // log of the largest weight between two outputs, edges Phi(sharpness * sinh(.)), rounding aside: no more than
+    // the upper edge at the first and the lower edge at the last allow.
+    double log_most(double first, double last, double sharpness) const;
+    double missing(double x) const;                   // 1 less the upper edge
+    double weight_err(double x, double x_err) const;  // relative, also of `missing`; x is off by x_err
+    // log of what multiplies the window of sharpness b = sqrt(cos 2 alpha) in the bound on |w(x + i alpha width)|.
+    static double log_lead(double alpha) {
+        return 0.5 * std::sin(alpha) * std::sin(alpha) - 0.5 * std::log(std::cos(2.0 * alpha));
+    }
+    static double sharpness(double alpha) { return std::sqrt(std::cos(2.0 * alpha)); }
+};
+
+// The sum of w(x) exp(zL) on the line Re z = c.
+class StepSum {
+public:
+    // less_one: the sum less 1 is wanted (where it is near 1); otherwise it may be tiny, and comes with a scale.
+    // tolerance: relative error of the quadrature aimed at.
+    StepSum(const SubsampledStep& step, const Window& window, double c, double reach, double tolerance,
+            bool less_one, StopCheck stop = {});
+
+    // The sum less 1, or the sum times exp(-log_scale()). Values at multiples of a spacing, asked for in order,
+    // are cheaper once that is known: the nodes are turned on instead of asking for their sines and cosines.
+    Certified value(double t) const;
+    void expect(double spacing) const;
+    double log_scale() const { return log_scale_; }
+    // log of the sum at t = 0, rounded up.
+    double log_mass_upper() const;
+    // log of a bound on |sum(c + it)| for all t >= from: the path of integration in x moved to where exp(itL)
+    // falls.
+    double log_envelope(double from) const;
+
+    struct Node {
+        double at;
+        double loss;    // L, sign included
+        double weight;  // tilted mass: step * density * window * exp(c L), times exp(-log_scale)
+        double rise;    // q e^y
+    };
+    const std::vector<Node>& nodes() const { return nodes_; }
+    double mass() const { return mass_; }
+    double work() const { return work_; }  // nodes looked at to find the step
+    bool known() const { return quadrature_ < mass_; }
+
+private:
+    struct Profile {  // of all nodes, those left out of the sums as well
+        double at;
+        double log_density;  // tilted mass without the window, times exp(-log_scale)
+        double rise;
+    };
+    struct Path {
+        double log_lead;
+        std::vector<double> cells;  // at least the integral of the tilted density there, times exp(-log_scale)
+        std::vector<double> theta;  // of each cell
+    };
+
+    double far_end(double p, double deviations, double reach);
+    void build(double left, double right, double h);
+    void tabulate() const;
+    double strip_error(double h, double t) const;
+    double turn_to(double t) const;
+
+    SubsampledStep m_;
+    Window window_;
+    double c_;
+    double reach_;
+    double tolerance_;
+    bool less_one_wanted_;
+    std::vector<Node> nodes_;
+    double left_ = 0.0, right_ = 0.0, log_scale_ = 0.0;
+    std::vector<Profile> profile_;
+    double ends_[2] = {0.0, 0.0};           // mass beyond the first and the last node
+    double beyond_ = 0.0;                   // log of the mass beyond a window's last node
+    std::vector<double> losses_, weights_;  // of the nodes, for the sums
+    double spread_ = 0.0;                   // sum of weight |loss|
+    double mass_ = 1.0, less_one_ = 0.0, error_real_ = 0.0, error_slope_ = 0.0;
+    double tail_ = std::numeric_limits<double>::infinity();
+    double work_ = 0.0;
+    double quadrature_ = std::numeric_limits<double>::infinity();
+    mutable std::vector<Path> paths_;
+    struct Turning {
+        double spacing = 0.0;
+        double t = -1.0;
+        int turns = 0;
+        std::vector<double> cosine, sine, step_cosine, step_sine;
+    };
+    mutable Turning turning_;  // a sum belongs to one thread
+};
+
+}  // namespace dpcore::detail

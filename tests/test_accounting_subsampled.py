@@ -1,0 +1,190 @@
+"""Subsampled Gaussian steps of which few are sampled: several contours, one for each size of the largest step."""
+
+from __future__ import annotations
+
+import json
+import math
+import pathlib
+from typing import Any
+
+import mpmath as mp
+import numpy as np
+import pytest
+
+from dpcore import accounting as acc
+
+ROWS = json.loads((pathlib.Path(__file__).parent / "data/subsampled_two_steps.json").read_text())["rows"]
+
+
+def steps(row: dict[str, Any]) -> acc.PrivacyLoss:
+    one, other = (
+        acc.from_subsampled_gaussian(sigma=sigma, rate=rate, neighbours="remove") for sigma, rate in row["steps"]
+    )
+    return one + other
+
+
+def overlap_with_buckets(loss: acc.PrivacyLoss, eps: float, log: acc.Bounds) -> bool:
+    """Whether the buckets, which share nothing with contours, have an answer, which must then overlap."""
+    try:
+        grid = loss.log_delta(eps, engine="buckets")
+    except ValueError as error:
+        if "more than its limit" not in str(error):
+            raise
+        return False
+    assert log.lower <= grid.upper
+    assert grid.lower <= log.upper
+    return True
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row['steps']}-{row['epsilon']}")
+def test_two_steps(row: dict[str, Any]) -> None:
+    loss, truth = steps(row), mp.mpf(row["log_delta"])
+    equal = row["steps"][0] == row["steps"][1]
+    for engine in ("auto", "spectral"):
+        log = loss.log_delta(row["epsilon"], engine=engine)
+        assert log.lower <= truth <= log.upper
+        if equal and truth > -250 * math.log(10):
+            assert log.upper - log.lower <= 1e-9
+
+
+@pytest.mark.parametrize("eps", [0.1, 1.5])
+def test_epsilon_of_two_steps(eps: float) -> None:
+    row = next(r for r in ROWS if r["steps"][0] == r["steps"][1] == [1.0, 1e-3] and r["epsilon"] == eps)
+    found = steps(row).epsilon(float(mp.exp(mp.mpf(row["log_delta"]))))
+    slope = 200.0  # at least -d ln delta/d eps here
+    assert found.lower <= eps + 1e-15 * slope
+    assert found.upper >= eps - 1e-15 * slope
+    assert found.upper - found.lower <= 1e-9
+
+
+@pytest.mark.parametrize(
+    ("sigma", "rate", "copies", "neighbours", "eps"),
+    [
+        (1.88, 2.08e-05, 129, "remove", 0.003),
+        (8.92, 0.00022, 53, "remove", 0.0023),
+        (1.458, 0.00178, 49, "remove", 2.0),
+        (0.826, 9.8e-05, 1301, "add", 0.068),
+        (1.335, 0.00107, 11, "add", 0.0015),
+    ],
+)
+def test_narrow_far_from_what_a_step_loses(
+    sigma: float, rate: float, copies: int, neighbours: str, eps: float
+) -> None:
+    """Bounds that were wide, or none, while the edges of the cuts fell like a normal density."""
+    loss = acc.from_subsampled_gaussian(sigma=sigma, rate=rate, neighbours=neighbours) * copies
+    log = loss.log_delta(eps)
+    assert log.upper - log.lower <= 1e-9
+    overlap_with_buckets(loss, eps, log)
+
+
+@pytest.mark.parametrize("neighbours", ["add", "remove"])
+@pytest.mark.parametrize(("sigma", "rate"), [(2.0, 0.5), (0.8, 1e-3), (30.0, 0.2)])
+@pytest.mark.parametrize("delta", [0.01, 1e-9, 6e-284])
+def test_epsilon_of_one_step(neighbours: str, sigma: float, rate: float, delta: float) -> None:
+    """The ends are on their sides of delta, by the definition at 400 digits."""
+    found = acc.from_subsampled_gaussian(sigma=sigma, rate=rate, neighbours=neighbours).epsilon(delta)
+    with mp.workdps(400):
+        q, s = mp.mpf(rate), mp.mpf(sigma)
+
+        def truth(eps: float) -> mp.mpf:
+            factor = mp.exp(mp.mpf(eps))
+
+            def tail(x: mp.mpf) -> mp.mpf:
+                return mp.erfc(x / (s * mp.sqrt(2))) / 2
+
+            if neighbours == "remove":  # the sampled law against the plain one, above the output with that ratio
+                at = mp.mpf("0.5") + s * s * mp.log((factor - (1 - q)) / q)
+                return (1 - q - factor) * tail(at) + q * tail(at - 1)
+            rest = 1 / factor - (1 - q)  # the plain law against the sampled one, below
+            if rest <= 0:
+                return mp.mpf(0)
+            at = mp.mpf("0.5") + s * s * mp.log(rest / q)
+            return (1 - factor * (1 - q)) * tail(-at) - factor * q * tail(1 - at)
+
+        assert truth(found.upper) <= delta
+        assert found.lower == 0.0 or truth(found.lower) >= delta
+    assert found.upper - found.lower <= 1e-12 * max(1.0, found.upper)
+
+
+@pytest.mark.parametrize("sigma", [0.8, 1.0, 2.0])
+@pytest.mark.parametrize(
+    ("rate", "copies"), [(0.01, 5), (0.01, 100), (0.001, 30), (0.001, 1000), (0.001, 3000), (1e-5, 2000)]
+)
+def test_narrow_at_every_epsilon(sigma: float, rate: float, copies: int) -> None:
+    """Widths of at most 1e-9, and the same answer as the buckets within their bounds."""
+    loss = acc.from_subsampled_gaussian(sigma=sigma, rate=rate, neighbours="remove") * copies
+    for eps in (0.1, 1.0, 3.0) if rate > 1e-4 else (1.0, 3.0):
+        log = loss.log_delta(eps)
+        assert log.upper - log.lower <= 1e-9
+    overlap_with_buckets(loss, 1.0, loss.log_delta(1.0))
+
+
+def test_both_ways_agree_where_both_are_narrow() -> None:
+    """Around eight expected samples one contour becomes enough: answers on both sides of the change fit."""
+    few = acc.from_subsampled_gaussian(sigma=1.0, rate=0.01, neighbours="remove") * 790
+    many = acc.from_subsampled_gaussian(sigma=1.0, rate=0.01, neighbours="remove") * 810
+    for eps in (0.5, 1.0, 2.0):
+        a, b, middle = few.log_delta(eps), many.log_delta(eps), (few + many).log_delta(2 * eps)
+        assert a.upper - a.lower <= 1e-9
+        assert b.upper - b.lower <= 1e-9
+        assert a.upper < b.lower  # more steps, more delta
+        assert middle.lower <= middle.upper
+
+
+@pytest.mark.parametrize("neighbours", ["add", "both"])
+def test_other_directions(neighbours: str) -> None:
+    loss = acc.from_subsampled_gaussian(sigma=1.0, rate=0.01, neighbours=neighbours) * 300
+    remove = acc.from_subsampled_gaussian(sigma=1.0, rate=0.01, neighbours="remove") * 300
+    # At epsilon 0 delta is the total variation, which has no direction.
+    start, other = loss.log_delta(0.0), remove.log_delta(0.0)
+    assert start.lower <= other.upper
+    assert other.lower <= start.upper
+    for eps in (0.0, 0.1, 1.0):
+        log = loss.log_delta(eps)
+        assert log.upper - log.lower <= 1e-9
+        assert log.lower <= remove.log_delta(eps).upper
+
+
+def test_beside_other_mechanisms() -> None:
+    """Different steps, Laplace and approximate releases beside them: the buckets must overlap."""
+    loss = (
+        acc.from_subsampled_gaussian(sigma=1.0, rate=0.001, neighbours="remove") * 500
+        + acc.from_subsampled_gaussian(sigma=1.3, rate=0.004, neighbours="remove") * 200
+        + acc.from_laplace(epsilon=0.05) * 2
+        + acc.from_approximate(epsilon=0.01, delta=1e-9)
+    )
+    for eps in (0.5, 1.5):
+        log = loss.log_delta(eps)
+        assert log.upper - log.lower <= 1e-9
+        assert overlap_with_buckets(loss, eps, log)
+
+
+@pytest.mark.parametrize("second_copies", [1, 19])
+def test_buckets_of_two_long_lists_count_each_once(second_copies: int) -> None:
+    """The list that made the lists too long to be kept was prepared, and counted, twice."""
+    first = (
+        acc.from_subsampled_gaussian(sigma=0.47617787987386434, rate=0.0064102949331662175, neighbours="add") * 22
+    )
+    second = acc.from_subsampled_gaussian(sigma=4.466483193215055, rate=0.0005930857652653495, neighbours="add")
+    eps = 0.01210205510456571
+    sampled = math.log(22 * 0.0064102949331662175 + second_copies * 0.0005930857652653495)  # no step, no loss
+    for loss in (first + second * second_copies, second * second_copies + first):
+        grid, auto = loss.log_delta(eps, engine="buckets"), loss.log_delta(eps)
+        assert grid.lower <= grid.upper <= sampled
+        assert auto.lower <= auto.upper
+        assert grid.lower <= auto.upper
+        assert auto.lower <= grid.upper
+
+
+@pytest.mark.slow
+def test_random_steps_overlap_with_buckets() -> None:
+    rng = np.random.default_rng(20261117)
+    compared = 0
+    for _ in range(40):
+        sigma = float(np.exp(rng.uniform(math.log(0.5), math.log(5.0))))
+        rate = float(np.exp(rng.uniform(math.log(1e-4), math.log(0.2))))
+        copies = int(rng.integers(2, max(3, int(8.0 / rate))))
+        eps = float(np.exp(rng.uniform(math.log(0.05), math.log(5.0))))
+        loss = acc.from_subsampled_gaussian(sigma=sigma, rate=rate, neighbours="remove") * copies
+        compared += overlap_with_buckets(loss, eps, loss.log_delta(eps, engine="spectral"))
+    assert compared >= 15

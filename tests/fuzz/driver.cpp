@@ -1,12 +1,13 @@
 // A coverage-guided fuzzer that needs gcc alone, for LLVMFuzzerTestOneInput of another file.
 //
-//     fuzz_c_api [--seconds 40] [--seed 1] [--unit-seconds 30] [--finding FILE] [--keep FOLDER] FOLDER_OR_FILE...
+//     fuzz_c_api [--seconds 40] [--executions N] [--seed 1] [--unit-seconds 30] [--finding FILE] [--keep FOLDER]
+//                FOLDER_OR_FILE...
 //
 // Files are run as they are. Folders are the corpus: inputs that reach a new edge of the core, or an edge an order
 // of magnitude more often, are kept in memory and mutated further; --keep writes a smallest set that reaches the
 // same. The first failure (a sanitizer, an abort, an input that takes longer than --unit-seconds of processor
 // time) writes its input to --finding and ends the run with a code other than 0. A seed repeats the order of the
-// inputs.
+// inputs; with --executions (new inputs at the most) it repeats the whole run, however fast the machine is.
 #include <sys/time.h>
 
 #include <algorithm>
@@ -18,6 +19,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <limits>
 #include <random>
 #include <string>
 #include <vector>
@@ -160,6 +162,7 @@ Bytes read(const fs::path& file) {
 
 int main(int argc, char** argv) {
     double seconds = 40.0;
+    std::uint64_t most = std::numeric_limits<std::uint64_t>::max();
     std::uint64_t seed = 1;
     std::string keep;
     std::vector<Bytes> corpus;
@@ -169,6 +172,8 @@ int main(int argc, char** argv) {
         const auto value = [&] { return std::string(i + 1 < argc ? argv[++i] : ""); };
         if (word == "--seconds") {
             seconds = std::atof(value().c_str());
+        } else if (word == "--executions") {
+            most = std::strtoull(value().c_str(), nullptr, 10);
         } else if (word == "--seed") {
             seed = std::strtoull(value().c_str(), nullptr, 10);
         } else if (word == "--unit-seconds") {
@@ -208,7 +213,7 @@ int main(int argc, char** argv) {
     const std::size_t given = corpus.size();
     std::mt19937_64 rng(seed);
     const double read_by = elapsed();  // the time is for new inputs
-    while (fuzz && elapsed() - read_by < seconds) {
+    for (std::uint64_t made = 0; fuzz && made < most && elapsed() - read_by < seconds; ++made) {
         Bytes next = mutated(corpus, rng);
         ++executions;
         if (reaches_more(next, seen)) corpus.push_back(std::move(next));

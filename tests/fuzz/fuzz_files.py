@@ -1,6 +1,6 @@
 """Coverage-guided fuzzing of what reads a file: ledgers, programmes in TOML, saved losses and estimates.
 
-    python fuzz_files.py --seconds 60 [--target NAME] [--corpus DIR] [--seed N] [--keep]
+    python fuzz_files.py --seconds 60 [--executions N] [--target NAME] [--corpus DIR] [--seed N] [--keep]
 
 Inputs that reach a new line of dpcore are kept and mutated further: as bytes (flips, tokens, splices of two
 inputs) and, where the format is JSON, as values (any of them replaced, dropped, repeated or taken from another
@@ -266,8 +266,10 @@ def slow(_signal: int, _frame: Any) -> None:
     raise TooSlowError(f"more than {SLOWEST:g} s")
 
 
-def run(name: str, seconds: float, corpus_folder: pathlib.Path, seed: int, keep: bool) -> dict[str, Any]:
-    """What was done and found."""
+def run(
+    name: str, seconds: float, most: float, corpus_folder: pathlib.Path, seed: int, keep: bool
+) -> dict[str, Any]:
+    """What was done and found; `most` bounds the number of new inputs."""
     file, function = TARGETS[name]
     folder = corpus_folder / name.removeprefix("signed_")
     first = [p.read_bytes() for p in sorted(folder.iterdir())]
@@ -287,7 +289,7 @@ def run(name: str, seconds: float, corpus_folder: pathlib.Path, seed: int, keep:
         queue = list(corpus)
         finding = None
         signal.signal(signal.SIGVTALRM, slow)
-        while finding is None and (queue or time.monotonic() < end):
+        while finding is None and (queue or (executions - len(first) < most and time.monotonic() < end)):
             values = None if queue or rng.random() < 0.4 else mutate_values(rng.choice((first, corpus)), rng)
             data = queue.pop() if queue else mutate(corpus, rng) if values is None else values
             executions += 1
@@ -312,6 +314,9 @@ def run(name: str, seconds: float, corpus_folder: pathlib.Path, seed: int, keep:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=float, default=60.0, help="time for all targets together")
+    parser.add_argument(
+        "--executions", type=float, default=float("inf"), help="new inputs for each target at the most"
+    )
     parser.add_argument("--target", choices=[*TARGETS], action="append")
     parser.add_argument("--corpus", type=pathlib.Path, default=HERE / "corpus")
     parser.add_argument("--seed", type=int, default=None, help="default: from the clock")
@@ -321,7 +326,8 @@ def main() -> int:
     seed = arguments.seed if arguments.seed is not None else time.time_ns()
     failed = False
     for name in names:
-        done = run(name, arguments.seconds / len(names), arguments.corpus, seed, arguments.keep)
+        share = arguments.seconds / len(names)
+        done = run(name, share, arguments.executions, arguments.corpus, seed, arguments.keep)
         print(json.dumps(done), flush=True)
         if file := os.environ.get("DPCORE_TALLY"):  # what tools/assure.py counts
             with open(file, "a", encoding="utf-8") as out:

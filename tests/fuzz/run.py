@@ -1,5 +1,7 @@
 """Runs all fuzzers for a bounded time: python tests/fuzz/run.py --seconds 60
 
+With --executions and --seed a run is the same on every machine that is fast enough for its --seconds.
+
 The readers of files are fuzzed in Python; the C interface under the address and undefined-behaviour sanitizers,
 with libFuzzer where clang and its runtime are, else with tests/fuzz/driver.cpp, which needs gcc alone. What could
 not be run is said plainly, and is a failure. Exit code 1 if anything was found.
@@ -56,7 +58,7 @@ def build(folder: pathlib.Path, libfuzzer: bool) -> pathlib.Path | None:
     return folder / "tests/fuzz/fuzz_c_api"
 
 
-def with_libfuzzer(binary: pathlib.Path, seconds: float, seed: int | None) -> bool:
+def with_libfuzzer(binary: pathlib.Path, seconds: float, executions: int | None, seed: int | None) -> bool:
     """Whether it found nothing."""
     with tempfile.TemporaryDirectory() as work:
         done = subprocess.run(
@@ -65,6 +67,7 @@ def with_libfuzzer(binary: pathlib.Path, seconds: float, seed: int | None) -> bo
                 work,  # new inputs go here, the kept corpus stays as it is
                 str(HERE / "corpus/c_api"),
                 f"-max_total_time={int(seconds)}",
+                f"-runs={-1 if executions is None else executions}",
                 f"-seed={seed or 0}",
                 "-max_len=512",
                 f"-timeout={4 * SLOWEST}",  # on the clock, of a machine that others use too
@@ -89,10 +92,12 @@ def with_libfuzzer(binary: pathlib.Path, seconds: float, seed: int | None) -> bo
     return done.returncode == 0
 
 
-def with_driver(binary: pathlib.Path, seconds: float, seed: int | None) -> bool:
+def with_driver(binary: pathlib.Path, seconds: float, executions: int | None, seed: int | None) -> bool:
     """Whether it found nothing."""
     command = [str(binary), "--seconds", str(seconds), "--unit-seconds", str(SLOWEST)]
     command += ["--seed", str(int.from_bytes(os.urandom(4), "big") if seed is None else seed)]
+    if executions is not None:
+        command += ["--executions", str(executions)]
     command += ["--finding", str(HERE / "finding-c_api"), str(HERE / "corpus/c_api")]
     done = subprocess.run(command, capture_output=True, text=True, env=ENVIRONMENT)
     good = done.returncode == 0
@@ -116,6 +121,7 @@ def main() -> int:
     parser.add_argument(
         "--seconds", type=float, default=60.0, help="time for all fuzzers together, builds not counted"
     )
+    parser.add_argument("--executions", type=int, default=None, help="new inputs for each target at the most")
     parser.add_argument("--seed", type=int, default=None, help="default: from the clock")
     parser.add_argument("--only", choices=["files", "c_api"], help="one half")
     parser.add_argument(
@@ -127,6 +133,8 @@ def main() -> int:
     good = True
     if arguments.only != "c_api":
         files = [sys.executable, "-I", str(HERE / "fuzz_files.py"), "--seconds", str(share)]
+        if arguments.executions is not None:
+            files += ["--executions", str(arguments.executions)]
         if arguments.seed is not None:
             files += ["--seed", str(arguments.seed)]
         good = subprocess.run(files).returncode == 0
@@ -135,7 +143,7 @@ def main() -> int:
         with tempfile.TemporaryDirectory() as work:
             binary = build(arguments.build or pathlib.Path(work), libfuzzer)
             engine = with_libfuzzer if libfuzzer else with_driver
-            good &= binary is not None and engine(binary, share, arguments.seed)
+            good &= binary is not None and engine(binary, share, arguments.executions, arguments.seed)
     return 0 if good else 1
 
 

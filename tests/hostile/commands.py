@@ -24,6 +24,7 @@ from typing import Any
 from dpcore import cli
 
 LONG = 3.0  # seconds of processor time until a command is interrupted; only numbers beyond reason may need it
+ENOUGH = 0.5  # and with such a number, which is to show that the interrupt is heeded
 HUNG = 300.0  # on the clock, of a machine that others may use too
 
 # A valid command line for each form of each command; {new} is a path at which nothing is, {ledger} a ledger.
@@ -118,11 +119,11 @@ def _alarm(_signal: int, _frame: Any) -> None:
     raise TimeUp
 
 
-def check(argv: list[str]) -> str | None:
+def check(argv: list[str], limit: float = LONG) -> str | None:
     """What is wrong with the outcome, or None."""
     out, errors = io.StringIO(), io.StringIO()
     faulthandler.dump_traceback_later(HUNG, exit=True)
-    signal.setitimer(signal.ITIMER_PROF, LONG)
+    signal.setitimer(signal.ITIMER_PROF, limit)
     try:
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(errors), warnings.catch_warnings():
             warnings.simplefilter("error")
@@ -171,7 +172,7 @@ def main(command: str) -> int:
                     argv = words(line, folder) + base[len(words(line, folder)) :]
                     argv[place] = text
                     cases += 1
-                    wrong = check(argv)
+                    wrong = check(argv, ENOUGH if text in HUGE else LONG)
                     if wrong == TOOK_LONG and text in HUGE:
                         long.append(f"{argv[place - 1]} {text}")
                     elif wrong:

@@ -25,6 +25,7 @@ import values
 from dpcore import ledger, samplers, sensitivity
 
 LONG = 3.0  # seconds of processor time until a call is interrupted; only HUGE values may need it
+ENOUGH = 0.5  # and with a HUGE value, which is to show that the interrupt is heeded
 HUNG = 300.0  # seconds, on the clock of a busy machine, until a call that does not heed the interrupt is a hang
 MEMORY = 6 << 30
 
@@ -155,7 +156,7 @@ class Runner:
     def fail(self, where: str, what: str) -> None:
         self.failures.append(f"{where}: {what}"[:600])
 
-    def call(self, base: table.Base, name: str, value: Any) -> tuple[str, Any]:
+    def call(self, base: table.Base, name: str, value: Any, limit: float = LONG) -> tuple[str, Any]:
         """What came of it, and the plain result or the error.
 
         "answer", "refused", "long", "memory" or "wrong error".
@@ -164,7 +165,7 @@ class Runner:
         arguments[name] = value
         self.count += 1
         faulthandler.dump_traceback_later(HUNG, exit=True)
-        signal.setitimer(signal.ITIMER_PROF, LONG)
+        signal.setitimer(signal.ITIMER_PROF, limit)
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("error")
@@ -213,7 +214,7 @@ class Runner:
             where = f"{base.name}({name}={label})"
             value = make()
             before = content(value)
-            outcome, result = self.call(base, name, value)
+            outcome, result = self.call(base, name, value, ENOUGH if verdict == "huge" else LONG)
             if outcome == "answer":
                 if verdict == "wrong":
                     self.fail(where, f"was accepted and gave {result!r}")

@@ -132,8 +132,8 @@ void register_accounting(py::module_& module) {
     };
     py::class_<Buckets>(module, "Buckets")
         .def_static("of",
-                    [](const PrivacyLoss& loss, double step, double low, double high, bool backward) {
-                        const dpcore::MechanismPtr m = loss.entries().at(0).mechanism;
+                    [](const PrivacyLoss& one, double step, double low, double high, bool backward) {
+                        const dpcore::MechanismPtr m = one.entries().at(0).mechanism;
                         return dpcore_bindings::interruptible([&](dpcore::StopCheck stop) {
                             return Buckets::of(backward ? *m->backward : *m->forward, step, low, high, stop);
                         });

@@ -562,6 +562,23 @@ def test_enumeration_of_many_copies() -> None:
         assert check_bracket(bounds, truth, 30) <= SPECTRAL_WIDTH
 
 
+def test_next_to_a_sum_of_losses_their_rounding_counts() -> None:
+    # Three atoms that share no lattice, in doubles that are exact; the largest sum is a few units in the last place
+    # above epsilon, so that delta is as uncertain as the sum of rounded logarithms is.
+    p, q = [0.5, 0.3125, 0.1875], [0.21875, 0.375, 0.40625]
+    loss = acc.from_pmf(p, q)
+    for copies in (3, 7, 9, 12):
+        with mp.workdps(60):
+            top = copies * mp.log(mp.mpf(p[0]) / q[0])
+            for below in range(5):
+                epsilon = float(top) - below * math.ulp(float(top))
+                truth = mp.mpf(p[0]) ** copies * max(mp.mpf(0), -mp.expm1(epsilon - top))
+                # The other direction's largest sum is smaller: nothing of it is left there.
+                bounds = (loss * copies).delta(epsilon)
+                assert bounds.lower <= truth <= bounds.upper, (copies, below)
+                assert bounds.upper < 1e-13
+
+
 def test_moments() -> None:
     assert (acc.from_gaussian(sigma=2.0) * 8).mean == pytest.approx(1.0, rel=1e-14)
     assert (acc.from_gaussian(sigma=2.0) * 8).variance == pytest.approx(2.0, rel=1e-14)

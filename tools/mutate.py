@@ -2,10 +2,12 @@
 
     python tools/mutate.py [words of a mutant's name]
 
-A check that cannot fail proves nothing. Each mutant is a line of the package changed to something wrong (too
-little noise, a bound rounded the wrong way, an argument not checked, a lock not taken), with the tests that are to
-fail for it. They run in an environment of their own, with a copy of the installed package. Exit code 1 if a
-mutant survived, or if its line is gone.
+A check that cannot fail proves nothing. Each mutant is a line of the package, or of its C++ core, changed to
+something wrong (too little noise, a bound rounded the wrong way, an argument not checked, a lock not taken), with
+the tests that are to fail for it. They run in an environment of their own, with a copy of the installed package;
+for mutants of the core its extension is built again from a copy of the sources. First, with nothing changed, all
+of these tests must pass there. Exit code 1 if they do not, if a mutant survived, or if its line is gone. Needs
+gcc, CMake and pybind11 for the core.
 """
 
 from __future__ import annotations
@@ -28,7 +30,7 @@ TESTS = ROOT / "tests"
 
 
 class Mutant(NamedTuple):
-    """What is changed, where, and who is to notice."""
+    """What is changed, where (in the package, or in csrc/), and who is to notice."""
 
     name: str
     file: str
@@ -176,6 +178,79 @@ MUTANTS = [
         "_core.sample_gaussian_fill(checked, step, out, source)\n    out = np.copy(out)",
         "test_memory.py::test_peak[gaussian]",
     ),
+    # Kernels.
+    Mutant(
+        "a stream of eighteen rounds", "csrc/src/chacha20.cpp", "kDoubleRounds = 10;", "kDoubleRounds = 9;",
+        "test_samplers_stream.py",
+    ),
+    Mutant(
+        "a comparison of probabilities without its slack", "csrc/src/samplers.cpp",
+        "constexpr double kSlack = 0x1p-30 * kUniformScale;", "constexpr double kSlack = -0.5;",
+        "test_samplers_exact.py",
+    ),
+    Mutant(
+        "a discrete Laplace law with a thousandth too few zeros", "csrc/src/samplers.cpp",
+        "zero_ = zero / (zero + 2.0 * std::exp(-1.0 / scale));",
+        "zero_ = 0.999 * zero / (zero + 2.0 * std::exp(-1.0 / scale));", "test_samplers_exact.py",
+    ),
+    Mutant(
+        "rounding that forgets the half", "csrc/src/samplers.cpp", "return (twice + 1) >> 1;",
+        "return twice >> 1;", "test_samplers_exact.py",
+    ),
+    Mutant(
+        "one unmarked record too many", "csrc/src/hypergeometric.cpp", "law.population - law.marked - drawn + 1",
+        "law.population - law.marked - drawn + 2", "test_distributions.py",
+    ),
+    Mutant(
+        "sigma that is not certified", "csrc/src/gaussian.cpp",
+        "const auto holds = [&](double sigma) { return certified(epsilon, sigma, s, delta); };",
+        "const auto holds = [&](double) { return true; };", "test_gaussian.py",
+    ),
+    Mutant(
+        "a contour without its aliases", "csrc/src/contour.cpp",
+        "out.middle - err * weight * kSlack - alias - 8.0", "out.middle - err * weight * kSlack - 8.0",
+        "test_accounting.py",
+    ),
+    Mutant(
+        "a sum of nodes without its end", "csrc/src/contour.cpp",
+        "err = kSlack * (err + 4.0 * kRound * size) + 2.0 * tail_;",
+        "err = kSlack * (err + 4.0 * kRound * size);", "test_accounting.py",
+    ),
+    Mutant(
+        "buckets that round a loss down", "csrc/src/buckets.cpp",
+        "        upper_[i + 1] += mass * share;\n        upper_[i] += mass * (1.0 - share);",
+        "        upper_[i] += mass;", "test_accounting.py",
+    ),
+    Mutant(
+        "buckets that lose what lies above", "csrc/src/buckets.cpp",
+        "double up = upper.infinite + upper.above;", "double up = upper.infinite;", "test_accounting.py",
+    ),
+    Mutant(
+        "few Laplace releases with one uniform too wide", "csrc/src/laplace_sum.cpp",
+        "((j - 1 - i) + rest_) * below[negative + i];", "((j - i) + rest_) * below[negative + i];",
+        "test_accounting_laplace.py",
+    ),
+    Mutant(
+        "an enumeration that takes sums of losses for exact", "csrc/src/enumeration.cpp",
+        "const double slip = loss_err_ + 2.0 * kRound * std::fabs(epsilon);", "const double slip = 0.0;",
+        "test_accounting.py",
+    ),
+    Mutant(
+        "smoothing that is no upper bound", "csrc/src/smoothed.cpp",
+        "return std::exp(-0.125 * eta2) * exponential(0.5, 1.0, t);",
+        "return std::exp(-1.125 * eta2) * exponential(0.5, 1.0, t);", "test_accounting_smoothed.py",
+    ),
+    Mutant(
+        "a count's upper bound without its error", "csrc/src/count_delta.cpp",
+        "log_delta + std::log1p(relative_error) + 0x1p-51 * std::fabs(log_delta)", "log_delta",
+        "test_partial_knowledge.py",
+    ),
+    Mutant(
+        "a count against one direction only", "csrc/src/count_delta.cpp",
+        "                      count_delta(epsilon, unknown, bias, noise_scale, Direction::remove, stop));",
+        "                      count_delta(epsilon, unknown, bias, noise_scale, Direction::add, stop));",
+        "test_partial_knowledge.py",
+    ),
 ]  # fmt: skip
 
 
@@ -196,42 +271,97 @@ def environment(folder: pathlib.Path) -> tuple[pathlib.Path, pathlib.Path]:
     return python, package
 
 
+class Core:
+    """The C++ core's sources in a copy, and the extension that is built of them."""
+
+    def __init__(self, folder: pathlib.Path, python: pathlib.Path, package: pathlib.Path) -> None:
+        import pybind11
+
+        self.sources = folder / "sources"
+        self.sources.mkdir()
+        shutil.copytree(ROOT / "csrc", self.sources / "csrc")
+        shutil.copy(ROOT / "CMakeLists.txt", self.sources)
+        self.build_folder = folder / "build"
+        self.package = package
+        options = ["-DDPCORE_BUILD_PYTHON=ON", "-DCMAKE_BUILD_TYPE=None", "-DCMAKE_CXX_FLAGS=-O1"]
+        options += [f"-DPython_EXECUTABLE={python}", f"-Dpybind11_DIR={pybind11.get_cmake_dir()}"]
+        if shutil.which("ninja"):
+            options += ["-G", "Ninja"]
+        command = ["cmake", "-S", str(self.sources), "-B", str(self.build_folder), *options]
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+
+    def build(self) -> None:
+        """The extension of the sources as they are, put into the package."""
+        command = ["cmake", "--build", str(self.build_folder), "--target", "_core", "--parallel", "2"]
+        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+        if done.returncode:
+            raise SystemExit(f"{done.stdout[-4000:]}\nFAILED: the core does not build")
+        (made,) = self.build_folder.glob("_core*.so")
+        for old in self.package.glob("_core*.so"):
+            old.unlink()
+        shutil.copy(made, self.package)
+
+
+def tests_of(python: pathlib.Path, tests: list[str]) -> subprocess.CompletedProcess[str]:
+    """Run them with the package of that environment."""
+    return subprocess.run(
+        # Without -m's folder of the checkout, which has no extension, on the path.
+        [str(python), "-I", "-m", "pytest", "-q", "-x", "--tb=short", "-p", "no:cacheprovider",
+         "-W", "ignore", *[str(TESTS / test) for test in tests]],
+        cwd=ROOT, capture_output=True, text=True, check=False,
+        env={key: value for key, value in os.environ.items() if key != "DPCORE_TALLY"},
+    )  # fmt: skip
+
+
+def attempt(mutant: Mutant, python: pathlib.Path, package: pathlib.Path, core: Core | None) -> str:
+    """What came of it: "found" is what is wanted."""
+    inside = mutant.file.startswith("csrc/")
+    file = (core.sources if inside and core else package) / mutant.file
+    text = file.read_text()
+    if text.count(mutant.old) != 1:
+        return "GONE: its line is not there once"
+    file.write_text(text.replace(mutant.old, mutant.new))
+    try:
+        if inside and core:
+            core.build()
+        done = tests_of(python, [mutant.tests])
+    finally:
+        file.write_text(text)
+    if inside and core:
+        core.build()
+    # 1 is "tests failed"; anything else is an accident, which notices nothing.
+    return {0: "SURVIVED", 1: "found"}.get(done.returncode, f"ACCIDENT\n{done.stdout[-2000:]}")
+
+
 def main(words: list[str]) -> int:
     """Try the mutants whose names have one of the words, or all."""
-    survived, tried = [], 0
+    chosen = [mutant for mutant in MUTANTS if not words or any(word in mutant.name for word in words)]
+    survived = []
     with tempfile.TemporaryDirectory() as name:
-        python, package = environment(pathlib.Path(name))
-        for mutant in MUTANTS:
-            if words and not any(word in mutant.name for word in words):
-                continue
-            tried += 1
-            file = package / mutant.file
-            text = file.read_text()
+        folder = pathlib.Path(name)
+        python, package = environment(folder / "python")
+        core = None
+        if any(mutant.file.startswith("csrc/") for mutant in chosen):
+            core = Core(folder, python, package)
+            core.build()
+        control = tests_of(python, sorted({mutant.tests for mutant in chosen}))
+        if control.returncode:
+            print(f"{control.stdout[-6000:]}\nFAILED: the tests do not pass with nothing changed")
+            return 1
+        for mutant in chosen:
             started = time.monotonic()
-            if text.count(mutant.old) == 1:
-                file.write_text(text.replace(mutant.old, mutant.new))
-                done = subprocess.run(
-                    # Without -m's folder of the checkout, which has no extension, on the path.
-                    [str(python), "-I", "-m", "pytest", "-q", "-x", "--tb=no", "-p", "no:cacheprovider",
-                     "-W", "ignore", str(TESTS / mutant.tests)],
-                    cwd=ROOT, capture_output=True, text=True, check=False,
-                    env={key: value for key, value in os.environ.items() if key != "DPCORE_TALLY"},
-                )  # fmt: skip
-                file.write_text(text)
-                # 1 is "tests failed"; anything else is an accident, which notices nothing.
-                verdict = {0: "SURVIVED", 1: "found"}.get(done.returncode, f"ACCIDENT\n{done.stdout[-2000:]}")
-            else:
-                verdict = "GONE: its line is not there once"
+            verdict = attempt(mutant, python, package, core)
             if verdict != "found":
                 survived.append(mutant.name)
             print(
-                f"{mutant.name:<50} {mutant.tests:<62} {time.monotonic() - started:4.0f} s  {verdict}", flush=True
+                f"{mutant.name:<55} {mutant.tests:<62} {time.monotonic() - started:4.0f} s  {verdict}", flush=True
             )
+    found = len(chosen) - len(survived)
     if out := os.environ.get("DPCORE_TALLY"):  # what tools/assure.py counts
         with open(out, "a", encoding="utf-8") as tally:
-            tally.write(json.dumps({"what": "mutants found", "count": tried - len(survived)}) + "\n")
-    print(f"{tried} mutants, {tried - len(survived)} found; not found: {', '.join(survived) or 'none'}")
-    return 1 if survived or not tried else 0
+            tally.write(json.dumps({"what": "mutants found", "count": found}) + "\n")
+    print(f"{len(chosen)} mutants, {found} found; not found: {', '.join(survived) or 'none'}")
+    return 1 if survived or not chosen else 0
 
 
 if __name__ == "__main__":

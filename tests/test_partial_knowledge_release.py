@@ -10,6 +10,7 @@ import json
 import math
 import pickle
 import threading
+from fractions import Fraction
 
 import mpmath
 import numpy as np
@@ -22,6 +23,7 @@ from dpcore import partial_knowledge as pk
 from dpcore.partial_knowledge import published
 from dpcore.partial_knowledge._unknown_bias import (
     CommonBias,
+    _least_bias,
     _log_tail,
     bias_range,
     calibrate_from_estimate,
@@ -97,12 +99,43 @@ def test_common_bias_bound_covers_the_whole_range():
             float(pk.log_count_delta(epsilon=0.1, records=3001, known=0, bias=float(p), noise_scale=noise))
             for p in np.linspace(0.28, 0.34, 61)
         )
-        assert law._piece(0.1, noise, 0.28, 0.34) >= inside
+        assert law._piece(0.1, noise, 0.28, 0.34, 0.0) >= inside
         assert law.holds(0.1, noise, inside * 0.97)  # ln delta < 0: a little more than the largest
         assert not law.holds(0.1, noise, inside - 1e-6)
 
 
+def test_common_bias_bound_is_above_the_expectation_it_stands_for():
+    """Over the number of records lost, summed exactly; also where few are lost and tails are not normal."""
+    for unknown, low, high, epsilon in ((40, 0.3, 0.31, 0.5), (900, 0.5, 0.5001, 0.2), (5000, 0.1, 0.1004, 0.1)):
+        law = CommonBias(unknown, low, high)
+        coin, lost = low / (1 - (high - low)), high - low
+        weight = stats.binom.pmf(np.arange(unknown + 1), unknown, lost)
+        delta = pk.count_delta(
+            epsilon=epsilon, records=np.arange(unknown, -1, -1) + 1, known=0, bias=coin, noise_scale=2.0
+        )
+        exact = math.log(float(weight @ delta))
+        assert exact <= law._piece(epsilon, 2.0, low, high, 0.0) <= exact + 0.5
+
+
 # The calibration with an estimated bias
+
+
+@pytest.mark.parametrize("bias", [0.01, 0.5])
+def test_no_noise_at_a_billion_records_however_small_delta_is(bias):
+    """Tails of the number of records lost used to outweigh deltas below e^-40, and all noise was kept."""
+    p = plan(records=10**9, known=5 * 10**8, epsilon=0.01, delta=1e-18)
+    found = calibrate_from_estimate(p, bias * 10**9)
+    assert found.noise_scale == 0.0
+    case = dict(epsilon=0.01, records=10**9, known=5 * 10**8, noise_scale=0.0)
+    for end in found.bias_range:
+        assert pk.count_delta(bias=end, **case) < 0.99e-18
+
+
+def test_upper_end_of_the_range_is_not_rounded_down():
+    for y in range(900, 990):
+        below = _least_bias(1000 - y - 0.5, 1000, 0.5, math.log(5e-4))
+        high = bias_range(float(y), 1.0, 0.5, 1e-3, 1001, 0, "passive")[1]
+        assert Fraction(high) >= 1 - Fraction(below)
 
 
 def test_noise_is_enough_for_every_bias_in_the_range():

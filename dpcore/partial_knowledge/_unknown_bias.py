@@ -173,7 +173,8 @@ def bias_range(
     else:
         trials, shift = records - known - 1, known
     low = _least_bias(low_value - shift - 1.0, trials, scale, half)
-    high = 1.0 - _least_bias(trials - high_value, trials, scale, half)
+    # The subtraction may round down, by more than the margin of a least bias next to 0.
+    high = min(1.0, math.nextafter(1.0 - _least_bias(trials - high_value, trials, scale, half), 2.0))
     return (low, high) if low <= high else (0.0, 1.0)
 
 
@@ -187,8 +188,8 @@ class CommonBias:
         self.low = low
         self.high = high
 
-    def _piece(self, epsilon: float, noise: float, low: float, high: float) -> float:
-        """Upper bound of ln delta over [low, high].
+    def _piece(self, epsilon: float, noise: float, low: float, high: float, goal: float) -> float:
+        """Upper bound of ln delta over [low, high]; not sharper than needed to see that it is above `goal`.
 
         A coin of any bias in it is, with probability 1 - lost, a coin of bias c, and else a constant that the
         attacker may be told: it needs (1 - lost) c <= low and (1 - lost) (1 - c) <= 1 - high. That holds for
@@ -198,23 +199,23 @@ class CommonBias:
         m = self.unknown
         if high == low:
             return log_delta_upper(Binomial(m, low), epsilon, noise)
+        nothing = log_delta_upper(Binomial(0, 0.5), epsilon, noise)
         coin = low / (1.0 - (high - low)) if high - low < 1.0 else 1.0
         if not 0.0 < coin < 1.0:
-            return log_delta_upper(Binomial(0, 0.5), epsilon, noise)
+            return nothing
         lost = max((coin - low) / coin, (high - coin) / (1.0 - coin)) * (1.0 + 2.0**-50)
         if not lost < 1.0:
-            return log_delta_upper(Binomial(0, 0.5), epsilon, noise)
-        spread = math.sqrt(m * lost * (1.0 - lost))
-        usual = min(m, math.ceil(m * lost + 4.5 * spread))
-        rare = min(m, math.ceil(m * lost + 9.0 * spread) + 1)
-        total = log_delta_upper(Binomial(m - usual, coin), epsilon, noise)
-        if usual < m:
-            rest = log_delta_upper(Binomial(m - rare, coin), epsilon, noise)
-            total = _log_add(total, _log_tail(m, lost, usual + 1) + rest)
-        if rare < m:
-            total = _log_add(
-                total, _log_tail(m, lost, rare + 1) + log_delta_upper(Binomial(0, 0.5), epsilon, noise)
-            )
+            return nothing
+        # E delta(L) <= delta(l_0) + Pr[L > l_0] delta(l_1) + Pr[L > l_1] delta(l_2) + ..., whatever the l_i. They
+        # only have to be good: the last so that what is beyond it cannot matter, even with nothing left unknown.
+        steps = [_not_more(m, lost, t) for t in (20.0, max(20.0, nothing - goal + 8.0))]
+        total = -math.inf
+        beyond = 0.0
+        for gone in (min(m, math.floor(m * lost + 4.5 * math.sqrt(m * lost * (1.0 - lost)))), *steps, m):
+            total = _log_add(total, beyond + log_delta_upper(Binomial(m - gone, coin), epsilon, noise))
+            if gone == m or total > goal:
+                break
+            beyond = _log_tail(m, lost, gone + 1)
         return min(total + 1e-12, 0.0)
 
     def holds(self, epsilon: float, noise: float, goal: float) -> bool:
@@ -224,7 +225,7 @@ class CommonBias:
             if not stack:
                 return True
             low, high = stack.pop()
-            if self._piece(epsilon, noise, low, high) <= goal:
+            if self._piece(epsilon, noise, low, high, goal) <= goal:
                 continue
             middle = 0.5 * (low + high)
             if not low < middle < high:
@@ -248,18 +249,26 @@ class CommonBias:
         # A bound of delta is a little above delta, so the points are asked for a little less than the goal: a
         # hundredth of delta, which costs less than a thousandth of noise, and more where that is not enough.
         slack = 0.01
+        failed = 0.0
         while True:
             noise = solve_noise(lambda x, slack=slack: excess(x) + slack, plain)  # type: ignore[misc]
             if noise >= plain:
                 return plain
-            if self.holds(epsilon, noise, goal):
-                return noise
+            if noise > failed:
+                if self.holds(epsilon, noise, goal):
+                    return noise
+                failed = noise
             slack *= 4.0
 
 
 def _log_add(a: float, b: float) -> float:
     top, other = max(a, b), min(a, b)
     return top if other == -math.inf else top + math.log1p(math.exp(other - top))
+
+
+def _not_more(n: int, p: float, t: float) -> int:
+    """A number that Binomial(n, p) exceeds with probability e^-t or so (Bernstein); to choose by, not to prove."""
+    return min(n, math.ceil(n * p + t / 3.0 + math.sqrt(t * t / 9.0 + 2.0 * t * n * p * (1.0 - p))))
 
 
 def _log_tail(n: int, p: float, k: int) -> float:

@@ -372,6 +372,9 @@ def count_delta_range(
 def count_delta_window(
     epsilon: float, pmf: FloatArray, value_error: float, left_out: float, noise_scale: float, direction: int, /
 ) -> tuple[float, float]: ...
+def tilt_groups(
+    size: FloatArray, bias: FloatArray, zeros: bool, tilt: float, end: int, /
+) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray, FloatArray]: ...
 def count_delta_tilted(
     epsilon: float,
     first: int,

@@ -4,6 +4,7 @@
 #include "common.hpp"
 #include "dpcore/count_delta.hpp"
 #include "dpcore/count_range.hpp"
+#include "dpcore/count_tilt.hpp"
 #include "dpcore/joint_delta.hpp"
 
 using dpcore::CountDelta;
@@ -91,5 +92,22 @@ void register_count_delta(py::module_& module) {
         return pair_of(interruptible([&](dpcore::StopCheck stop) {
             return dpcore::count_delta_tilted(epsilon, law, log_factor, value_error, left_out, noise, stop);
         }));
+    });
+    // end: 0 the nearer one, 1 bottom, 2 top. (handed, from top, ln factor, error, left out), one for each group
+    module.def("tilt_groups", [](const Doubles& size, const Doubles& bias, bool zeros, double tilt, int end) {
+        if (end < 0 || end > 2) throw std::invalid_argument("end must be 0, 1 or 2");
+        if (size.size() != bias.size()) throw std::invalid_argument("as many sizes as biases are needed");
+        const py::ssize_t count = size.size();
+        Doubles handed(count), from_top(count), log_factor(count), error(count), left_out(count);
+        for (py::ssize_t i = 0; i < count; ++i) {
+            const dpcore::TiltedGroup one = dpcore::tilt_group(size.data()[i], bias.data()[i], zeros, tilt,
+                                                               static_cast<dpcore::CountedFrom>(end));
+            handed.mutable_data()[i] = one.handed;
+            from_top.mutable_data()[i] = one.from_top ? 1.0 : 0.0;
+            log_factor.mutable_data()[i] = one.log_factor;
+            error.mutable_data()[i] = one.error;
+            left_out.mutable_data()[i] = one.left_out;
+        }
+        return py::make_tuple(handed, from_top, log_factor, error, left_out);
     });
 }

@@ -237,11 +237,24 @@ CountDelta count_delta_tilted(double epsilon, const PmfWindow& law, double log_f
         spread += magnitude[i] * std::exp(log_term) *
                   (1.0 + 8.0 * 0x1p-53 / std::max(value_error, 0x1p-53) * std::fabs(points.log_scale[i]));
     }
-    // What is left out counts at most e^eps b(k) Phi((k - t)/beta) each, and e^(-eps k) Phi((k - t)/beta) is at
-    // most e^(-eps t + eps^2 beta^2 / 2) for every k (Chernoff). Without noise only points above count.
-    const double log_most =
-        beta > 0.0 ? epsilon * (0.5 * epsilon * beta * beta - sum.threshold) : -epsilon * points.offset.back();
-    const double lost = 2.0 * left_out * std::exp(log_most + points.log_unit - sum.log_value);
+    // What is left out counts at most e^eps b(k) Phi((k - t)/beta) each; without noise only points above count.
+    // The logarithm of e^(-eps k) Phi((k - t)/beta) is concave, and its slope is 0 about where t - k is eps
+    // beta^2.
+    double log_most = -epsilon * *std::upper_bound(points.offset.begin(), points.offset.end(), 0.0);
+    if (beta > 0.0) {
+        const auto log_counted = [&](double x) { return log_passed(x) - epsilon * x; };
+        const double start = points.offset.front();
+        double at = start + std::floor(sum.threshold - epsilon * beta * beta - start);
+        log_most = log_counted(at);
+        for (const double step : {1.0, -1.0}) {
+            for (double next = log_counted(at + step); next > log_most; next = log_counted(at + step)) {
+                at += step;
+                log_most = next;
+            }
+        }
+    }
+    const double unit = points.log_unit - static_cast<double>(law.exponent) * tables::kLn2.hi;
+    const double lost = 2.0 * left_out * std::exp(log_most + unit - sum.log_value);
     const double logarithms =
         std::fabs(log_factor) + 2.0 * std::fabs(log_reach) + epsilon + std::fabs(points.log_unit);
     return or_nothing(sum.log_value, (value_error + 16 * 0x1p-53) * spread + lost + 4.0 * 0x1p-53 * logarithms);

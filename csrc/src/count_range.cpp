@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "binomial_ratio.hpp"
+#include "count_whole.hpp"
 #include "double_double_tables.hpp"
 #include "dpcore/binomial.hpp"
 #include "dpcore/double_double_functions.hpp"
@@ -29,7 +30,9 @@ constexpr double kReach = 12.0;
 constexpr double kFall = 52.0;
 constexpr double kDeepest = 500.0;
 constexpr double kMostPoints = 5e7;  // of the convolution; beyond, the smaller group is left out
-constexpr double kMostWhole = 4e6;   // of the whole law, about 4 ms: a search over vertices asks for many
+constexpr double kSharp = 1e-9;      // an error above this asks for another method
+constexpr double kLeastBias = 1e-200;
+constexpr double kLargeEpsilon = 400.0;  // e^kLargeEpsilon kLeastBias is not small any more
 
 // One group of records, seen in one direction.
 struct Group {
@@ -92,7 +95,9 @@ Lattice lattice(const Group& group, double low, double high, double anchor, doub
     return out;
 }
 
-bool is_constant(double trials, double bias) { return trials == 0.0 || bias < 1e-200 || bias == 1.0; }
+bool is_constant(double trials, double bias, double epsilon) {
+    return trials == 0.0 || bias == 0.0 || bias == 1.0 || (bias < kLeastBias && epsilon < kLargeEpsilon);
+}
 
 // Both groups have records and biases inside (0, 1); `wide` has the larger variance. False where the sum is too
 // deep.
@@ -252,33 +257,6 @@ bool two_groups(double epsilon, const Group& wide, const Group& narrow, double b
     return true;
 }
 
-// The whole law by convolution, for groups small enough: no part of it is too deep. False if they are not.
-bool whole_law(double epsilon, double first, double first_bias, double second, double second_bias,
-               double noise_scale, Direction direction, CountDelta& out, StopCheck stop) {
-    if ((first + 1.0) * (second + 1.0) > kMostWhole) return false;
-    const auto window = [&](double trials, double bias) {
-        const auto count = static_cast<std::int64_t>(trials);
-        return binomial_window(count, bias, 0, count, kMaxWindowDepth, stop);
-    };
-    const PmfWindow a = window(first, first_bias);
-    PmfWindow b = window(second, second_bias);
-    // Products of values of e^-700 of the largest are e^-1400 of it: twice 2^kLift keeps them above 2^-1022.
-    constexpr int kLift = 500;
-    for (double& value : b.value) value = std::ldexp(value, kLift);
-    PmfWindow law;
-    law.value.assign(a.value.size() + b.value.size() - 1, 0.0);
-    law.exponent = a.exponent + b.exponent - 2 * kLift;
-    for (std::size_t i = 0; i < a.value.size(); ++i) {
-        if (i % 64 == 0) stop();
-        const double scaled = std::ldexp(a.value[i], kLift);
-        for (std::size_t j = 0; j < b.value.size(); ++j) law.value[i + j] += scaled * b.value[j];
-    }
-    const auto terms = static_cast<double>(std::min(a.value.size(), b.value.size()));
-    const double left_out = (first + second + 2.0) * std::exp(-kMaxWindowDepth);
-    out = count_delta_window(epsilon, law, (40.0 + terms) * 0x1p-53, left_out, noise_scale, direction, stop);
-    return true;
-}
-
 CountDelta one_direction(double epsilon, double first, double first_bias, double second, double second_bias,
                          double noise_scale, bool reflected, StopCheck stop) {
     const Direction direction = reflected ? Direction::remove : Direction::add;
@@ -291,20 +269,29 @@ CountDelta one_direction(double epsilon, double first, double first_bias, double
     const auto single = [&] {
         return count_delta(epsilon, static_cast<std::int64_t>(first), first_bias, noise_scale, direction, stop);
     };
-    if (is_constant(second, second_bias)) return single();
-    if (is_constant(first, first_bias))
+    if (is_constant(second, second_bias, epsilon)) return single();
+    if (is_constant(first, first_bias, epsilon))
         return count_delta(epsilon, static_cast<std::int64_t>(second), second_bias, noise_scale, direction, stop);
     const double beta = detail::effective_noise(noise_scale, epsilon);
     CountDelta out{};
-    for (double widen = 1.0; widen < 50.0; widen *= 1.5) {
+    // Group laws of biases next to 0 are beyond the lattices; the tilted ones are not.
+    const bool rare = std::min(first_bias, second_bias) < kLeastBias;
+    for (double widen = 1.0; widen < 50.0 && !rare; widen *= 1.5) {
         bool cut = false;
         if (!two_groups(epsilon, make_group(first, first_bias, reflected),
                         make_group(second, second_bias, reflected), beta, widen, out, cut, stop))
             break;
         if (!cut) return out;
     }
-    if (whole_law(epsilon, first, first_bias, second, second_bias, noise_scale, direction, out, stop)) return out;
-    return single();  // an upper bound: records left out only raise delta
+    CountDelta best{0.0, kInfinity};
+    for (const auto method : {detail::plain_whole_law, detail::tilted_whole_law}) {
+        if (!method(epsilon, first, first_bias, second, second_bias, noise_scale, reflected, out, stop)) continue;
+        if (out.relative_error <= kSharp * (1.0 - 1e-3 * out.log_delta)) return out;
+        if (out.log_delta_upper() < best.log_delta_upper()) best = out;
+    }
+    // An upper bound: records left out only raise delta.
+    out = single();
+    return out.log_delta_upper() < best.log_delta_upper() ? out : best;
 }
 
 CountDelta larger(const CountDelta& a, const CountDelta& b) { return a.log_delta >= b.log_delta ? a : b; }

@@ -100,7 +100,7 @@ class Window(_Solved):
         self.groups = groups
         self.first = first + int(seen[0])
         self.pmf = np.ascontiguousarray(pmf[seen[0] : seen[-1] + 1])
-        self._tilted: dict[tuple[float, bool], tuple[int, FloatArray, float, float]] = {}
+        self._tilted: dict[tuple[float, bool], tuple[int, FloatArray, float, float, float]] = {}
 
     def log_delta(self, epsilon: float, noise_scale: float, direction: int) -> tuple[float, float]:
         """See `Law`."""
@@ -109,61 +109,49 @@ class Window(_Solved):
         plain = _core.count_delta_window(epsilon, self.pmf, _PMF_ERROR, _PMF_LEFT_OUT, noise_scale, direction)
         if plain[1] <= 1e-9:
             return plain
-        first, pmf, log_factor, error = self._tilt(epsilon, direction == DIRECTIONS["remove"])
-        deep = _core.count_delta_tilted(
-            epsilon, first, pmf, log_factor, _PMF_ERROR + error, _PMF_LEFT_OUT, noise_scale
-        )
+        first, pmf, log_factor, error, left_out = self._tilt(epsilon, direction == DIRECTIONS["remove"])
+        deep = _core.count_delta_tilted(epsilon, first, pmf, log_factor, error, left_out, noise_scale)
         return min(plain, deep, key=lambda value: value[1])
 
-    def _tilt(self, tilt: float, zeros: bool) -> tuple[int, FloatArray, float, float]:
-        """The tilted law of the number of successes (zeros: of failures), ln M, and the relative error of both.
+    def _tilt(self, tilt: float, zeros: bool) -> tuple[int, FloatArray, float, float, float]:
+        """The tilted law of the number of successes (zeros: of failures), relative to e^(tilt * first).
 
+        First value, probabilities, ln of their factor, relative error of both, and tilted probability left out.
         A probability near 1 as a double says little about its distance from 1, so groups hand over whichever of
-        successes and failures is the less likely; both laws are convolved in the end where that is not too long.
-        An error e of the odds of a group changes a probability by e times the distance of that group's share from
-        its mean, which beyond 38 deviations + 700 has probability below 1e-300 (Bernstein).
+        successes and failures is the less likely, and the failures count from the top; both laws are convolved in
+        the end where that is not too long.
         """
         key = (tilt, zeros)
         if key in self._tilted:
             return self._tilted[key]
         size = np.array([n for n, _ in self.groups], dtype=np.float64)
         p = np.array([p for _, p in self.groups])
-        success, failure = (1.0 - p, p) if zeros else (p, 1.0 - p)
-        shrink = math.exp(-0.5 * tilt)
-        shrunk = failure * shrink * shrink
-        with np.errstate(divide="ignore", invalid="ignore"):
-            unlikely = np.where(success == 0.0, 1.0, shrunk / (success + shrunk))
-            likely = np.where(success == 0.0, 0.0, success / (success + shrunk))
-            underflow = np.where((success > 0.0) & (failure > 0.0), 2.0**-1074 / shrunk, 0.0)
-        # ln(1 - s + s e^tilt), from whichever form keeps its digits
-        if tilt < 30.0:
-            logs = size * np.log1p(success * math.expm1(tilt))
-        else:
-            with np.errstate(divide="ignore"):
-                logs = np.where(success > 0.0, size * (tilt + np.log(success + failure * math.exp(-tilt))), 0.0)
-        slack = 2.0**-51 * math.fsum(np.abs(logs) + size * (tilt if tilt >= 30.0 else 0.0))
-        reach = np.minimum(size, 38.0 * np.sqrt(size * likely * unlikely) + 700.0)
-        up = likely <= 0.5
-        spread = [38.0 * math.sqrt(float((size * likely * unlikely)[side].sum())) for side in (up, ~up)]
+        handed, top, logs, errors, left_out = _core.tilt_groups(size, p, zeros, tilt, 0)
+        variance = size * handed * (1.0 - handed)
+        spread = [38.0 * math.sqrt(float(variance[top == side].sum())) for side in (0.0, 1.0)]
         if spread[0] * spread[1] > self.LONGEST:
-            up = np.full_like(up, float((size * unlikely).sum()) > float((size * likely).sum()))
-        handed = np.where(up, likely, unlikely)
-        with np.errstate(divide="ignore"):
-            slip = 2.0**-53 * np.where((p > 0.0) & (p < 1.0), 8.0 + 2.0 / (1.0 - handed), 0.0) + underflow
-        error = float(np.sum(slip * reach)) + slack
+            expected = [float((size * handed)[top == side].sum()) for side in (0.0, 1.0)]
+            # Failures among those counted from the bottom are what is likely there.
+            failures = expected[1] + float(size[top == 0.0].sum()) - expected[0]
+            end = 1 if failures > 0.5 * float(size.sum()) else 2
+            handed, top, logs, errors, left_out = _core.tilt_groups(size, p, zeros, tilt, end)
+        error = float(errors.sum()) + _PMF_ERROR + 2.0**-52 * math.fsum(np.abs(logs))
         first, pmf = 0, np.ones(1)
-        for counted in (True, False):
-            groups = [(n, float(q)) for (n, _), q, u in zip(self.groups, handed, up, strict=True) if u == counted]
+        for side in (0.0, 1.0):
+            groups = [
+                (n, float(q)) for (n, _), q, t in zip(self.groups, handed, top, strict=True) if t == side and q > 0.0
+            ]
             if not groups:
                 continue
             start, part = _pmf(groups)
             seen = np.flatnonzero(part)
             start, part = start + int(seen[0]), part[seen[0] : seen[-1] + 1]
-            if not counted:
-                start, part = sum(n for n, _ in groups) - (start + len(part) - 1), part[::-1]
+            if side == 1.0:
+                start, part = -(start + len(part) - 1), part[::-1]
             error += 2.0**-53 * min(len(pmf), len(part))
             first, pmf = first + start, np.convolve(pmf, part)
-        self._tilted[key] = first, np.ascontiguousarray(pmf), math.fsum(logs), error
+        lost = float(left_out.sum()) + 2.0 * _PMF_LEFT_OUT
+        self._tilted[key] = first, np.ascontiguousarray(pmf), math.fsum(logs), error, lost
         return self._tilted[key]
 
 

@@ -30,7 +30,8 @@ constexpr double kReach = 12.0;
 constexpr double kFall = 52.0;
 constexpr double kDeepest = 500.0;
 constexpr double kMostPoints = 5e7;  // of the convolution; beyond, the smaller group is left out
-constexpr double kSharp = 1e-9;      // an error above this asks for another method
+constexpr double kUseful = 1e-6;     // errors above these ask for another method
+constexpr double kSharp = 1e-9;
 constexpr double kLeastBias = 1e-200;
 constexpr double kLargeEpsilon = 400.0;  // e^kLargeEpsilon kLeastBias is not small any more
 
@@ -281,7 +282,9 @@ CountDelta one_direction(double epsilon, double first, double first_bias, double
         if (!two_groups(epsilon, make_group(first, first_bias, reflected),
                         make_group(second, second_bias, reflected), beta, widen, out, cut, stop))
             break;
-        if (!cut) return out;
+        if (cut) continue;
+        if (out.relative_error <= kUseful) return out;
+        break;  // the error may be large, or not a number where it underflows
     }
     CountDelta best{0.0, kInfinity};
     for (const auto method : {detail::plain_whole_law, detail::tilted_whole_law}) {

@@ -139,7 +139,9 @@ class Window(_Solved):
         first, pmf = 0, np.ones(1)
         for side in (0.0, 1.0):
             groups = [
-                (n, float(q)) for (n, _), q, t in zip(self.groups, handed, top, strict=True) if t == side and q > 0.0
+                (n, float(q))
+                for (n, _), q, t in zip(self.groups, handed, top, strict=True)
+                if t == side and q > 0.0
             ]
             if not groups:
                 continue

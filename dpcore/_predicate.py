@@ -42,6 +42,9 @@ _OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
 }
 
 
+_KEYWORDS = ("and", "or", "not")
+
+
 class _Token(NamedTuple):
     kind: str
     text: str
@@ -119,6 +122,11 @@ class Predicate:
         """Which records satisfy it."""
         return self._evaluate(columns)
 
+    @property
+    def canonical(self) -> str:
+        """The condition in one spelling: spaces, quotes and forms of numbers do not make another question."""
+        return " ".join(map(_spelled, self._tokens))
+
     def _peek(self) -> _Token:
         return self._tokens[self._at] if self._at < len(self._tokens) else _Token("end", "")
 
@@ -191,6 +199,14 @@ class Predicate:
             return np.fromiter((c is not None and bool(compare(c, text)) for c in cells), np.bool_, len(cells))
 
         return texts
+
+
+def _spelled(token: _Token) -> str:
+    if token.kind == "number":
+        return repr(float(token.text))
+    if token.kind == "sign" or (token == _Token("word", token.text) and token.text in _KEYWORDS):
+        return token.text
+    return f"`{token.text}`" if token.kind in ("word", "quoted") else repr(token.text.strip())
 
 
 def _tokens(text: str) -> list[_Token]:

@@ -400,6 +400,34 @@ def test_the_same_count_again_is_combined_exactly_or_refused(capsys, tmp_path):
     assert "2 release(s) of other numbers" in other["statement"]
 
 
+def test_other_spellings_and_plain_releases_of_the_count_are_releases_of_it(capsys, tmp_path):
+    path = tmp_path / "h.ledger"
+    Ledger.create(path, epsilon=40.0, delta=1e-4)
+    worst = ("--worst-case-epsilon", 5, "--ledger", path)
+    plain = released(capsys, *SMOKERS, "--epsilon", 0.15, "--delta", 1e-6, "--ledger", path)["noise_scale"]
+    again = ("example:hospital", "--where", "`smoker`==1.0 ", "--epsilon", 0.12, *PARTIAL, *worst)
+    facts = released(capsys, *again)
+    assert "released 1 time(s) before" in facts["statement"]
+    assert "other numbers" not in facts["statement"]
+    together = partial_knowledge.count_delta(
+        epsilon=0.12, records=10_000, known=5000, bias=(0.2, 0.3), noise_scale=[plain, facts["noise_scale"]]
+    )
+    assert 0.99e-6 < together <= 1e-6
+    assert "released 2 time(s) before" in refused(capsys, *again, code=1)
+    # What Laplace noise tells beside it is not known, and the statement says so.
+    released(capsys, *SMOKERS, "--epsilon", 0.5, "--ledger", path)
+    third = released(capsys, *SMOKERS, "--epsilon", 1, *PARTIAL, *worst)
+    assert "does not hold: the count was released 1 time(s) with Laplace noise" in third["statement"]
+    assert "released 2 time(s) before" in third["statement"]
+
+
+def test_a_delta_as_large_as_one_record_comes_with_a_caution(capsys):
+    asked = (*SMOKERS, "--epsilon", 0.2, "--known", 5000, "--bias", 0.25, "--worst-case-epsilon", 1, "--no-ledger")
+    large = released(capsys, *asked, "--delta", 1e-4)
+    assert "Caution: delta is not below 1/10000" in large["statement"]
+    assert "Caution" not in released(capsys, *asked, "--delta", 0.99e-4)["statement"]
+
+
 def test_no_noise_where_none_is_needed(capsys):
     facts = released(
         capsys, *SMOKERS, "--epsilon", 1, "--delta", 1e-6, "--known", 5000, "--bias", 0.25, "--no-ledger"

@@ -303,7 +303,7 @@ def _plan_partial(
 
     worst = arguments.worst_case_epsilon if arguments.worst_case_epsilon is not None else math.inf
     charges = () if ledger is None else ledger.charges
-    earlier, others = _earlier(charges, question)
+    earlier, unlike, others = _earlier(charges, question)
     asked = {
         "epsilon": arguments.epsilon,
         "delta": arguments.delta,
@@ -328,6 +328,12 @@ def _plan_partial(
         mechanism = mechanisms.Gaussian(sigma=found.noise_scale, sensitivity=1.0, grid=1.0, values_on_grid=True)
         loss = mechanism.privacy_loss()
     statement = found.statement
+    if unlike:
+        statement += (
+            f" What is assumed about earlier releases does not hold: the count was released {unlike} time(s) with "
+            "Laplace noise, which this takes no account of. All together have only the guarantee of the ledger's "
+            "total."
+        )
     if others:
         statement += (
             f" This is about this count alone: {others} release(s) of other numbers are in the ledger, and all "
@@ -347,15 +353,34 @@ def _plan_partial(
     return _Plan(mechanism, worst, arguments.delta, found.noise_scale, facts, statement, loss, len(charges))
 
 
-def _earlier(charges: Sequence[Charge], question: dict[str, Any]) -> tuple[list[float], int]:
-    """Noise scales of earlier releases of this very count by normal noise, and how many others there were."""
-    same, others = [], 0
+def _earlier(charges: Sequence[Charge], question: dict[str, Any]) -> tuple[list[float], int, int]:
+    """Earlier releases of this very count: noise scales of the normal ones, how many others; and all the rest.
+
+    A release with a delta has normal noise: rounded to whole numbers, so that it tells no more than the noise.
+    """
+    this = _same(question)
+    scales: list[float] = []
+    unlike = others = 0
     for charge in charges:
-        if charge.details.get("question") == question and "partial_knowledge_epsilon" in charge.details:
-            same.append(float(charge.details["noise_scale"]))
-        else:
+        asked, scale = charge.details.get("question"), charge.details.get("noise_scale")
+        if not isinstance(asked, dict) or _same(asked) != this:
             others += 1
-    return same, others
+        elif charge.delta > 0.0 and isinstance(scale, (int, float)):
+            scales.append(float(scale))
+        else:
+            unlike += 1
+    return scales, unlike, others
+
+
+def _same(question: dict[str, Any]) -> dict[str, Any]:
+    """The question with its condition in one spelling."""
+    from dpcore._predicate import Predicate
+
+    condition = question.get("count")
+    try:
+        return question | {"count": Predicate(condition).canonical} if isinstance(condition, str) else question
+    except ValueError:  # all records, or a label of somebody else's
+        return question
 
 
 # ---------------------------------------------------------------------- means

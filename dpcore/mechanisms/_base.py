@@ -204,6 +204,12 @@ def normal_half_width(level: float) -> float:
     return float(z) * (1 + 1e-13)
 
 
+def rounded_half_width(scale: float, grid: float, quantile: float) -> float:
+    """Half width of noise that is rounded to the grid, from that of the continuous noise in scales."""
+    # abs(K) <= k exactly when the continuous noise is within k + 1/2 cells.
+    return max(0, math.ceil(scale / grid * quantile - 0.5)) * grid
+
+
 def checked_level(level: Any) -> float:
     """A probability in (0, 1)."""
     return _validation.scalar("level", _validation.open_probability("level", level))

@@ -31,6 +31,7 @@ from dpcore.mechanisms._base import (
     one_of,
     optional_positive,
     root_up,
+    rounded_half_width,
     set_fields,
     stated_epsilon,
     up,
@@ -82,9 +83,8 @@ class _RealMechanism(Mechanism):
 
     def _interval(self, level: float, quantile: float) -> NoiseInterval:
         """From the half width, in scales, that the continuous noise exceeds with probability 1 - level at most."""
-        # abs(K) <= k exactly when the continuous noise is within k + 1/2 cells.
-        cells = max(0, math.ceil(self.scale / self.grid * quantile - 0.5))
-        return NoiseInterval(level, (cells + (0.0 if self.values_on_grid else 0.5)) * self.grid)
+        off = 0.0 if self.values_on_grid else 0.5 * self.grid
+        return NoiseInterval(level, rounded_half_width(self.scale, self.grid, quantile) + off)
 
     def _of_each(self) -> str:
         if self.dimension > 1:

@@ -38,7 +38,7 @@ class Range:
         object.__setattr__(self, "high", high)
 
     def __str__(self) -> str:
-        return f"of any probabilities in [{self.low:g}, {self.high:g}], different from record to record if need be"
+        return f"of any probabilities in [{self.low!r}, {self.high!r}], different from record to record if need be"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -73,7 +73,7 @@ class Strata:
         return sum(size for size, _ in self.groups)
 
     def __str__(self) -> str:
-        parts = ", ".join(f"{size} with bias {bias:g}" for size, bias in self.groups)
+        parts = ", ".join(f"{size} with bias {bias!r}" for size, bias in self.groups)
         return f"in strata ({parts})"
 
 

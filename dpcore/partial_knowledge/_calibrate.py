@@ -58,7 +58,7 @@ class CountCalibration(Result):
             if self.noise_scale > 0
             else "without any noise"
         )
-        bias = f"of bias {self.bias:g}" if isinstance(self.bias, float) else str(self.bias)
+        bias = f"of bias {self.bias!r}" if isinstance(self.bias, float) else str(self.bias)
         earlier = len(self.earlier_noise_scales)
         together = f", together with the {earlier} before," if earlier else ""
         parts = [
@@ -88,13 +88,24 @@ class CountCalibration(Result):
             f"Plain ({upward(self.epsilon)}, {upward(self.target_delta)})-differential privacy would need scale "
             f"{upward(self.gaussian_sigma)}."
         )
-        return " ".join(parts)
+        stated = self.delta if math.isinf(self.worst_case_epsilon) else self.target_delta
+        return " ".join(parts + caution(stated, self.records))
+
+
+def caution(delta: float, records: int) -> list[str]:
+    """A sentence where delta is so large that the guarantee allows what nobody would call private."""
+    if not delta * records >= 1.0:
+        return []
+    return [
+        f"Caution: delta is not below 1/{records}, one in the number of records; with a delta that large a "
+        "mechanism may publish a whole record."
+    ]
 
 
 def _earlier(scales: tuple[float, ...]) -> str:
     if not scales:
         return "the count has not been released before"
-    return f"it was released {len(scales)} time(s) before, with noise " + ", ".join(f"{s:g}" for s in scales)
+    return f"it was released {len(scales)} time(s) before, with noise " + ", ".join(map(upward, scales))
 
 
 def worst_case(value: Any, epsilon: float) -> float:

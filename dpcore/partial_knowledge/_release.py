@@ -4,23 +4,50 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import os
 import threading
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
 import numpy as np
+from scipy import special
 
-from dpcore import samplers
+from dpcore import gaussian, samplers
 from dpcore._results import Result
 from dpcore._validation import integer, iterable
+from dpcore.mechanisms._base import NoiseInterval, checked_level, normal_half_width, rounded_half_width
 from dpcore.partial_knowledge._calibrate import CountCalibration, calibrate
 from dpcore.partial_knowledge._unknown_bias import (
     EstimatedCalibration,
+    delta_left,
     estimate_and_calibrate,
     make_plan,
     noisy,
     private_count,
+    release_grid,
 )
+
+
+def combined_half_width(level: float, most: float) -> float:
+    """Half width, in scales of the combined noise, of the mean of an output and one whose noise depends on it.
+
+    The error over its scale is a Z1 + b Z2, a^2 + b^2 = 1, Z1 and Z2 standard normal, where `a` depends on the
+    first output and is in [0, most]. Its magnitude is at most r wherever (Z1, Z2) is within r of 0 in all these
+    directions; that has probability 1 - (angle / pi) exp(-r^2 / 2) - 4 T(r, tan(psi)), T Owen's function,
+    angle = asin(most), psi = (pi - angle) / 2. The result is the least such r, rounded up.
+    """
+    angle = math.asin(min(1.0, most))
+    steep = 1.0 / math.tan(0.5 * angle) if angle > 0.0 else math.inf
+
+    def missed(r: float) -> float:
+        return angle / math.pi * math.exp(-0.5 * r * r) + 4.0 * float(special.owens_t(r, steep))
+
+    # Between the half width of one normal number and of the length of two.
+    low, high = normal_half_width(level), math.sqrt(-2.0 * math.log1p(-level)) * (1.0 + 1e-13)
+    for _ in range(60):
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if missed(middle) * (1.0 + 1e-12) > 1.0 - level else (low, middle)
+    return high * (1.0 + 1e-13)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -30,7 +57,7 @@ class CountRelease(Result):
     value: float
     """Best estimate of the count from all that was released; not rounded to a whole number, not clamped."""
     noise_scale: float
-    """Standard deviation of the noise in `value`; 0 if it is the count itself."""
+    """Scale of the noise in `value`; 0 if it is the count itself. With a `bias` given, its standard deviation."""
     records: int
     outputs: tuple[tuple[float, float], ...]
     """Each noisy output with its noise scale; `value` is their weighted mean."""
@@ -41,6 +68,28 @@ class CountRelease(Result):
         """The released mean: value / records."""
         return self.value / self.records
 
+    def interval(self, level: float) -> NoiseInterval:
+        """How far `value` is from the count, with probability `level` at least.
+
+        ``released.interval(0.95).around(released.value)`` are the ends of error bars; over `records`, those of the
+        proportion. As `Gaussian.interval` for one output; with an estimated bias about an eighth wider, because
+        the noise of the second output depends on the first, whatever the dependence is.
+        """
+        checked = checked_level(level)
+        if self.noise_scale == 0.0:
+            return NoiseInterval(checked, 0.0)
+        if isinstance(self.calibration, CountCalibration):
+            grid = release_grid(self.noise_scale, self.records)
+            return NoiseInterval(checked, rounded_half_width(self.noise_scale, grid, normal_half_width(checked)))
+        found = self.calibration
+        plain = gaussian.sigma(epsilon=found.epsilon, delta=delta_left(found.delta, found.failure))
+        quantile = combined_half_width(checked, plain / found.estimate_scale * (1.0 + 1e-12))
+        # Each output is rounded to its grid, which moves their mean by half a cell of the wider grid at most; the
+        # mean itself is computed to a few roundings.
+        rounding = 0.5 * max(release_grid(scale, self.records) for _, scale in self.outputs)
+        rounding += 2.0**-50 * max(abs(value) for value, _ in self.outputs)
+        return NoiseInterval(checked, (self.noise_scale * quantile + rounding) * (1.0 + 1e-12))
+
     @property
     def statement(self) -> str:
         """The guarantee in words."""
@@ -50,7 +99,8 @@ class CountRelease(Result):
 class PartialKnowledgeCount:
     """A mechanism that releases a count with the noise it needs against attackers of partial knowledge.
 
-    One object makes the releases it was made for and no more, also when threads share it; it cannot be copied.
+    One object makes the releases it was made for and no more, also when threads share it; it cannot be copied,
+    and a forked process cannot release with the one it inherits.
 
     Parameters
     ----------
@@ -89,6 +139,9 @@ class PartialKnowledgeCount:
     21.564
     >>> abs(released.value - 1017) < 200
     True
+    >>> low, high = released.interval(0.95).around(released.value)
+    >>> round(high - low) == round(2 * 1.96 * released.noise_scale)
+    True
     """
 
     def __init__(
@@ -111,6 +164,7 @@ class PartialKnowledgeCount:
         )
         self._left = integer("releases", releases, least=1)
         self._lock = threading.Lock()
+        self._process = os.getpid()
         self._calibration: CountCalibration | None = None
         if bias is not None:
             if estimate_share is not None or failure_share is not None:
@@ -167,7 +221,8 @@ class PartialKnowledgeCount:
             and a record that moves from one cell to another changes two counts at once, for which nothing is
             proved.
         RuntimeError
-            If the releases that the guarantee covers have all been made.
+            If the releases that the guarantee covers have all been made, or if this process is a fork of the one
+            that made the mechanism.
         """
         if isinstance(count, (list, tuple)) or np.ndim(count) > 0:
             raise TypeError(
@@ -176,6 +231,11 @@ class PartialKnowledgeCount:
                 "of different values of the same records have no proved guarantee under partial knowledge"
             )
         number = private_count(count, self._plan.records)
+        if os.getpid() != self._process:  # before the lock, which may have been forked while it was held
+            raise RuntimeError(
+                "a forked process cannot release with a PartialKnowledgeCount of its parent: each would make the "
+                "releases that the guarantee covers once; release in the parent"
+            )
         with self._lock:
             if self._left == 0:
                 raise RuntimeError(

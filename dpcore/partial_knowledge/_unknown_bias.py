@@ -15,7 +15,7 @@ from dpcore import gaussian, samplers
 from dpcore._results import Result
 from dpcore._rounding import upward
 from dpcore._validation import choice, integer, open_probability, scalar
-from dpcore.partial_knowledge._calibrate import remaining_noise, worst_case
+from dpcore.partial_knowledge._calibrate import caution, remaining_noise, worst_case
 from dpcore.partial_knowledge._delta import checked_epsilon, unknown_records
 from dpcore.partial_knowledge._laws import Binomial, goal_of, log_delta_upper, solve_noise
 
@@ -97,7 +97,12 @@ class EstimatedCalibration(Result):
             f"({upward(self.epsilon)}, {upward(self.delta)})-differential privacy needs "
             f"{upward(self.gaussian_sigma)}."
         )
-        return " ".join(parts)
+        return " ".join(parts + caution(self.delta, self.records))
+
+
+def delta_left(delta: float, failure: float) -> float:
+    """What is left of delta for the two releases; a little less, so that both add up to at most delta."""
+    return (delta - failure) * (1.0 - 2.0**-50)
 
 
 def private_count(value: Any, records: int) -> int:
@@ -307,8 +312,8 @@ class Plan:
 
     @property
     def target(self) -> float:
-        """Delta left for the two releases together; a little less, so that both add up to at most delta."""
-        return (self.delta - self.failure) * (1.0 - 2.0**-50)
+        """Delta left for the two releases together."""
+        return delta_left(self.delta, self.failure)
 
     @property
     def plain(self) -> float:

@@ -159,6 +159,16 @@ def test_beside_other_mechanisms() -> None:
         assert overlap_with_buckets(loss, eps, log)
 
 
+def test_cuts_where_the_loss_of_another_step_is_beyond_the_range_of_exp() -> None:
+    """The cut of one step at which another loses more than 709 was infinite; sums that did not exist were read."""
+    sharp = acc.from_subsampled_gaussian(sigma=0.43, rate=0.84, neighbours="add") * 3
+    broad = acc.from_subsampled_gaussian(sigma=163.0, rate=2e-06, neighbours="remove") * 18
+    # Where nothing infinite happens the loss is -2048 beside theirs: the last cut is far out.
+    lost = acc.from_pmf([2.0**-13, 1.0 - 2.0**-13], [0.0, 1.0]) * 2**24
+    bounds = (sharp + broad + lost).delta(127.0)
+    assert 1.0 - 1e-9 <= bounds.lower <= bounds.upper == 1.0
+
+
 @pytest.mark.parametrize("second_copies", [1, 19])
 def test_buckets_of_two_long_lists_count_each_once(second_copies: int) -> None:
     """The list that made the lists too long to be kept was prepared, and counted, twice."""

@@ -27,7 +27,7 @@ struct Part {
     double* work;  // nodes looked at, for whoever divides
     StopCheck stop;
 
-    bool all_below() const { return std::isinf(low); }
+    bool all_below() const { return low == -kInf; }
     Window below() const { return {-kInf, all_below() ? high : low, width}; }
     Window within() const { return {low, high, width}; }
 };

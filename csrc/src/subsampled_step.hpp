@@ -37,8 +37,13 @@ struct SubsampledStep {
         return y < 30.0 ? std::log1p(q * std::expm1(y))
                         : y + std::log(q) + std::log1p((1.0 - q) / q * std::exp(-y));
     }
-    // The output at which Lambda is `level`, which is above log(1 - q).
-    double place(double level) const { return 0.5 + sigma * sigma * std::log1p(std::expm1(level) / q); }
+    // The output at which Lambda is `level`, which is above log(1 - q); also where e^level is beyond the range of
+    // double.
+    double place(double level) const {
+        const double y = level < 30.0 ? std::log1p(std::expm1(level) / q)
+                                      : level - std::log(q) + std::log1p((q - 1.0) * std::exp(-level));
+        return 0.5 + sigma * sigma * y;
+    }
     // Absolute error of lambda as computed above.
     double lambda_err(double x, double lambda_value) const;
     double posterior(double x) const {

@@ -68,6 +68,87 @@ def test_different_pairs_of_distributions() -> None:
             assert found.upper / found.lower - 1 <= 1e-9
 
 
+def discrete_gaussian(sigma: float, sensitivity: int) -> tuple[np.ndarray, np.ndarray]:
+    """Losses in falling order and their masses, but for less than 1e-60 of mass."""
+    reach = int(17 * sigma) + 3
+    x = np.arange(-reach, reach + 1).astype(np.longdouble)
+    s2 = np.longdouble(sigma) ** 2
+    masses = np.exp(-x * x / (2 * s2))
+    return sensitivity * (sensitivity - 2 * x) / (2 * s2), masses / masses.sum()
+
+
+def discrete_laplace(scale: float, sensitivity: int) -> tuple[np.ndarray, np.ndarray]:
+    x = np.arange(sensitivity + 1).astype(np.longdouble)
+    e = 1 / np.longdouble(scale)
+    masses = np.tanh(e / 2) * np.exp(-e * x)
+    masses[0] = 1 / (1 + np.exp(-e))
+    masses[-1] = np.exp(-e * sensitivity) / (1 + np.exp(-e))
+    return e * (sensitivity - 2 * x), masses
+
+
+def randomized_response(epsilon: float) -> tuple[np.ndarray, np.ndarray]:
+    e = np.longdouble(epsilon)
+    return np.array([e, -e]), np.array([1 / (1 + np.exp(-e)), 1 / (1 + np.exp(e))])
+
+
+def power(law: tuple[np.ndarray, np.ndarray], copies: int) -> tuple[np.ndarray, np.ndarray]:
+    """The law of a sum of losses on one lattice: sums of positive products, good to 1e-17."""
+    losses, masses = law
+    out = np.ones(1, dtype=np.longdouble)
+    for _ in range(copies):
+        out = np.convolve(out, masses)
+    places = copies * losses[0] + (losses[1] - losses[0]) * np.arange(len(out)).astype(np.longdouble)
+    keep = out > 1e-50
+    return places[keep], out[keep]
+
+
+def product(a: tuple[np.ndarray, np.ndarray], b: tuple[np.ndarray, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+    return (a[0][:, None] + b[0][None, :]).ravel(), (a[1][:, None] * b[1][None, :]).ravel()
+
+
+# Kinds, parameters and copies. Up to sigma 3 atoms are turned on, beyond it are windows, with a single copy only
+# just narrower than a period. Discrete Laplace laws of 64 and 65 atoms, and of 601.
+MIXTURES = [
+    [("gaussian", (7.777, 2), 1), ("gaussian", (12.12, 1), 1)],
+    [("gaussian", (5.3171, 1), 6), ("gaussian", (2.0217, 3), 3)],
+    [("gaussian", (1.3171, 1), 2), ("response", (0.1013,), 5)],
+    [("gaussian", (0.4173, 1), 3), ("gaussian", (3.0179, 1), 1)],
+    [("gaussian", (2.99, 1), 2), ("laplace", (3.0173, 63), 1)],
+    [("gaussian", (3.01, 1), 2), ("laplace", (3.0173, 64), 1)],
+    [("laplace", (1.0173, 1), 2), ("gaussian", (3.3173, 2), 1)],
+    [("laplace", (300.173, 600), 1), ("gaussian", (4.0171, 1), 2)],
+    [("laplace", (30.173, 90), 3), ("response", (0.3091,), 7), ("response", (0.1013,), 3)],
+]
+MAKERS = {
+    "gaussian": (discrete_gaussian, lambda s, n: acc.from_discrete_gaussian(sigma=s, sensitivity=n)),
+    "laplace": (discrete_laplace, lambda s, n: acc.from_discrete_laplace(scale=s, sensitivity=n)),
+    "response": (randomized_response, lambda e: acc.from_randomized_response(epsilon=e)),
+}
+Kinds = list[tuple[str, tuple[float, ...], int]]
+
+
+def mixture(kinds: Kinds) -> tuple[acc.PrivacyLoss, tuple[np.ndarray, np.ndarray]]:
+    loss = total([MAKERS[kind][1](*parameters) * copies for kind, parameters, copies in kinds])
+    laws = [power(MAKERS[kind][0](*parameters), copies) for kind, parameters, copies in kinds]
+    return loss, functools.reduce(product, laws)
+
+
+@pytest.mark.skipif(np.finfo(np.longdouble).eps > 1e-18, reason="the reference needs 80-bit long double")
+@pytest.mark.parametrize("kinds", MIXTURES)
+def test_lattices_that_do_not_agree(kinds: Kinds) -> None:
+    loss, (losses, masses) = mixture(kinds)
+    mean = float((losses * masses).sum())
+    spread = math.sqrt(float((losses * losses * masses).sum()) - mean * mean)
+    for z in (-1.37, 0.21, 1.13, 2.9):
+        eps = max(0.0, mean + z * spread)
+        truth = exact(losses, masses, eps)
+        if truth < 1e-30:
+            continue  # beyond the reference
+        found = loss.delta(eps)
+        assert found.lower <= truth <= found.upper
+        assert found.upper / found.lower - 1 <= (1e-9 if eps > 0 else 1e-6)  # 0 may be a sum of losses
+
+
 @pytest.mark.parametrize(
     "loss",
     [

@@ -1,0 +1,377 @@
+#include "line_product.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "clones.hpp"
+
+namespace dpcore::detail {
+
+namespace {
+
+constexpr double kInf = std::numeric_limits<double>::infinity();
+constexpr double kFewAtoms = 64.0;      // of a law that is turned on before any other kind of factor
+constexpr double kTurnedAtoms = 512.0;  // a node of a line takes as long as so many oscillators
+constexpr double kMostAtoms = 4096.0;   // of all laws together: 16 MB of tables
+constexpr double kMostCopies = 1e6;     // of atoms: rounding errors grow with their number
+
+// Loops run over multiples of this many nodes.
+constexpr std::size_t kLanes = 8;
+std::size_t whole_lanes(std::size_t count) { return (count + kLanes - 1) / kLanes * kLanes; }
+
+DPCORE_CLONES void add_rotated(double* re, double* im, const double* table_re, const double* table_im, double a,
+                               double b, std::size_t count) {
+    for (std::size_t j = 0; j < count; ++j) {
+        re[j] += a * table_re[j] - b * table_im[j];
+        im[j] += a * table_im[j] + b * table_re[j];
+    }
+}
+
+DPCORE_CLONES void add_rotated_end(double* re, double* im, const double* table_re, const double* table_im,
+                                   double a, double b, const double* u_re, const double* u_im, double sign,
+                                   std::size_t count) {
+    for (std::size_t j = 0; j < count; ++j) {
+        const double x = a * table_re[j] - b * table_im[j];
+        const double y = a * table_im[j] + b * table_re[j];
+        const double p = 1.0 + sign * u_re[j];
+        const double q = sign * u_im[j];
+        re[j] += x * p - y * q;
+        im[j] += x * q + y * p;
+    }
+}
+
+DPCORE_CLONES void multiply(double* re, double* im, const double* by_re, const double* by_im, std::size_t count) {
+    for (std::size_t j = 0; j < count; ++j) {
+        const double x = re[j] * by_re[j] - im[j] * by_im[j];
+        im[j] = re[j] * by_im[j] + im[j] * by_re[j];
+        re[j] = x;
+    }
+}
+
+DPCORE_CLONES double largest(const double* re, const double* im, std::size_t count) {
+    double most[kLanes] = {};
+    for (std::size_t j = 0; j < count; j += kLanes)
+        for (std::size_t k = 0; k < kLanes; ++k) {
+            const double n = re[j + k] * re[j + k] + im[j + k] * im[j + k];
+            most[k] = n > most[k] ? n : most[k];
+        }
+    double out = 0.0;
+    for (const double m : most) out = std::max(out, m);
+    return std::sqrt(out);
+}
+
+bool periodic(const LossLaw& law) {
+    return law.kind() == LawKind::discrete_gaussian || (law.atom_count() > kFewAtoms && is_discrete_laplace(law));
+}
+
+}  // namespace
+
+bool LineProduct::accepts(const Composition& comp) {
+    if (comp.lattice.step > 0.0 || comp.terms.empty() || comp.log_finite_mass == -kInf) return false;
+    double atoms = 0.0;
+    for (const Term& t : comp.terms) {
+        const LawKind kind = t.law->kind();
+        if (kind == LawKind::laplace || kind == LawKind::gaussian || kind == LawKind::discrete_gaussian) continue;
+        if (kind != LawKind::two_point && kind != LawKind::atoms) return false;
+        if (periodic(*t.law)) continue;
+        atoms += t.law->atom_count();
+        if (!(atoms <= kMostAtoms && t.copies <= kMostCopies)) return false;
+    }
+    return true;
+}
+
+LineProduct::Factor LineProduct::factor_of(const Term& term, double c, double log_mass) {
+    const LossLaw& law = *term.law;
+    Factor out;
+    out.copies = term.copies;
+    const auto weight = [&](double log_weight, double size, double err) {
+        const double w = std::exp(log_weight - log_mass);
+        out.err += w * (2.0 * kLibm + 2.0 * kRound * (size + std::fabs(log_mass)) + err);
+        return w;
+    };
+    const auto add = [&](double loss, double w, double loss_err, double end) {
+        out.parts.push_back({loss, w, end, {}, {}});
+        // Two sines and cosines, three products, and the arguments' roundings.
+        out.err += 2.0 * w * (4.0 * kLibm + 24.0 * kRound);
+        out.slope += 2.0 * w * (4.0 * kRound * std::fabs(loss) + loss_err);
+    };
+    if (law.kind() == LawKind::laplace) {
+        const double e0 = law.parameters()[0];
+        add(e0, weight(c * e0 - std::log(2.0), c * e0, 0.0), 0.0, 1.0);
+        add(-e0, weight(-e0 - c * e0 - std::log(2.0), (1.0 + c) * e0, 0.0), 0.0, -1.0);
+        return out;
+    }
+    double total = 0.0;
+    for (const Atom& a : law.atoms())
+        if (a.mass > 0.0) {
+            const double w =
+                weight(std::log(a.mass) + c * a.loss, std::fabs(c * a.loss) + std::fabs(std::log(a.mass)),
+                       a.mass_err + std::fabs(c) * a.loss_err);
+            add(a.loss, w, a.loss_err, 0.0);
+            total += w;
+        }
+    // The sum of many terms: one rounding each.
+    out.err += 2.0 * total * kRound * static_cast<double>(out.parts.size());
+    return out;
+}
+
+// Where no window is narrower than the period the atoms that matter, if they are few enough, are turned on like
+// any others.
+bool LineProduct::better_turned(const LossLaw& law, const Periodic& p) {
+    if (p.copies > kMostCopies || p.log_envelope(0.5 * p.line.period() * (1.0 - 1e-9)) < -20.0) return false;
+    if (law.kind() != LawKind::discrete_gaussian) return law.atom_count() <= kTurnedAtoms;
+    return law.parameters()[0] <= 3.0 && law.parameters()[0] >= 0.1;
+}
+
+LineProduct::Factor LineProduct::atoms_of(const LossLaw& law, const Periodic& p, double c) {
+    const double sigma = law.parameters()[0];
+    const double shift = law.parameters()[1];
+    const double s2 = sigma * sigma;
+    Factor out;
+    out.copies = p.copies;
+    // Under the law tilted by c the noise x has the weights exp(-d^2/(2 sigma^2)), d = x + shift c, over their
+    // sum.
+    const double away = shift * c;
+    const double centre = std::nearbyint(away);
+    const double reach = std::ceil(9.3 * sigma) + 1.0;
+    double sum = 0.0;
+    for (double n = -reach; n <= reach; n += 1.0) {
+        const double d = n + (away - centre);
+        const double w = std::exp(-d * d / (2.0 * s2));
+        const double loss = shift / s2 * (0.5 * shift - (n - centre));
+        out.parts.push_back({loss, w, 0.0, {}, {}});
+        // The exponent's roundings, and that of shift c; then as for other atoms.
+        out.err += w * (4.0 * kRound * (d * d + std::fabs(d) * (std::fabs(away) + 1.0)) / s2 + 20.0 * kLibm);
+        out.slope += 2.0 * w * 8.0 * kRound * std::fabs(loss);
+        sum += w;
+    }
+    for (Oscillator& o : out.parts) o.weight /= sum;
+    // Each weight is a share of a sum with the same errors. Left out of both: |d| > R = 9.3 sigma + 1.5, beside a
+    // largest term of |d| <= 1/2, hence at most 2 e^{-(R^2 - 1/4)/(2 sigma^2)}/(1 - e^{-R/sigma^2}) < 1e-18.
+    out.err = 2.0 * out.err / sum + 4.0 * kRound * static_cast<double>(out.parts.size()) + 4e-18;
+    out.slope /= sum;
+    return out;
+}
+
+double LineProduct::Periodic::log_envelope(double from) const {
+    const double log_size = line.log_envelope(from);
+    if (std::isnan(log_size)) return 0.0;
+    const double log_mass = line.log_mass();
+    const double fall = log_size - log_mass + 4.0 * kRound * (std::fabs(log_size) + std::fabs(log_mass));
+    return copies * std::min(fall, 0.0);
+}
+
+double LineProduct::Periodic::distance(double from, double to) const {
+    const double p = line.period();
+    const double past = from - std::nearbyint(from / p) * p;
+    const double length = to - from;
+    const double gap = past > 0.0 ? std::min(past, p - past - length) : -past - length;
+    return std::max(0.0, gap - 8.0 * kRound * to);
+}
+
+LineProduct::LineProduct(const Composition& comp, double c, double spacing) : c_(c), h_(spacing) {
+    double size = 0.0;
+    for (const Term& term : comp.terms) {
+        double log_mass = 0.0;
+        const LawKind kind = term.law->kind();
+        if (kind == LawKind::gaussian) {
+            // exp(rho z(1+z)), relative to its value at c: exp(-rho t^2 + i rho t(1+2c)).
+            const double part = term.copies * gaussian_rho(*term.law);
+            log_mass = term.law->cumulants(c).value * term.copies;
+            rho_ += part;
+            rho_rel_ = std::max(rho_rel_, gaussian_rho_err(*term.law) + 8.0 * kRound);
+            scale_err_ += std::fabs(log_mass) * rho_rel_;
+        } else if (periodic(*term.law)) {
+            Periodic own = {PeriodicLine(*term.law, c, term.copies), term.copies};
+            log_mass = term.copies * own.line.log_mass();
+            scale_err_ += term.copies * own.line.log_mass_err();
+            if (!better_turned(*term.law, own))
+                periodic_.push_back(std::move(own));
+            else if (kind == LawKind::discrete_gaussian)
+                few_.push_back(atoms_of(*term.law, own, c));
+            else
+                many_.push_back(factor_of(term, c, own.line.log_mass()));
+        } else {
+            const double own = term.law->cumulants(c).value;
+            log_mass = term.copies * own;
+            laplace_ = laplace_ || kind == LawKind::laplace;
+            (term.law->atom_count() > kFewAtoms ? many_ : few_).push_back(factor_of(term, c, own));
+        }
+        log_scale_ += log_mass;
+        size += std::fabs(log_mass);
+    }
+    scale_err_ += (static_cast<double>(comp.terms.size()) + 4.0) * kRound * size;
+    const auto spread = [](const Factor& f) {
+        double mean = 0.0, square = 0.0;
+        for (const Oscillator& o : f.parts) {
+            mean += o.weight * o.loss;
+            square += o.weight * o.loss * o.loss;
+        }
+        return f.copies * (square - mean * mean);
+    };
+    for (std::vector<Factor>* factors : {&few_, &many_}) {
+        // The strongest first: their product is soon negligible.
+        std::stable_sort(factors->begin(), factors->end(),
+                         [&](const Factor& a, const Factor& b) { return spread(a) > spread(b); });
+        for (Factor& f : *factors) {
+            // A power by squaring: as many products as copies at the most.
+            err_ += f.copies * (f.err + 12.0 * kRound);
+            slope_ += f.copies * f.slope;
+            for (Oscillator& o : f.parts) {
+                o.re.resize(kBlock);
+                o.im.resize(kBlock);
+                for (std::size_t j = 0; j < kBlock; ++j) {
+                    const double angle = static_cast<double>(j) * h_ * o.loss;
+                    o.re[j] = std::cos(angle);
+                    o.im[j] = std::sin(angle);
+                }
+            }
+        }
+    }
+    for (std::vector<double>* a :
+         {&re_, &im_, &err_of_, &rel_, &bound_, &m_re_, &m_im_, &q_re_, &q_im_, &u_re_, &u_im_})
+        a->resize(kBlock);
+}
+
+double LineProduct::weight() const {
+    double parts = 0.0;
+    for (const Factor& f : few_) parts += static_cast<double>(f.parts.size());
+    for (const Factor& f : many_) parts += static_cast<double>(f.parts.size());
+    return 1.0 + std::max(0.0, parts - 256.0) / 256.0 + static_cast<double>(periodic_.size());
+}
+
+LineProduct::Windows LineProduct::windows(double outside) const {
+    Windows out;
+    const double goal = std::log(outside);
+    for (const Periodic& p : periodic_) {
+        double low = 0.0;
+        double high = 0.5 * p.line.period() * (1.0 - 1e-9);
+        if (!(p.log_envelope(high) <= goal)) continue;
+        for (int i = 0; i < 30; ++i) {
+            const double middle = 0.5 * (low + high);
+            (p.log_envelope(middle) <= goal ? high : low) = middle;
+        }
+        const double half = std::max(high, 4.0 * h_);
+        const double share = (2.0 * half + h_) / p.line.period();
+        if (share < 0.7 * out.share) out = {p.line.period(), half, share};
+    }
+    return out;
+}
+
+void LineProduct::multiply_by(const Factor& f, double start, std::size_t count) {
+    std::fill_n(m_re_.begin(), count, 0.0);
+    std::fill_n(m_im_.begin(), count, 0.0);
+    for (const Oscillator& o : f.parts) {
+        const double angle = start * o.loss;
+        const double x = o.weight * std::cos(angle);
+        const double y = o.weight * std::sin(angle);
+        if (o.end == 0.0)
+            add_rotated(m_re_.data(), m_im_.data(), o.re.data(), o.im.data(), x, y, count);
+        else
+            add_rotated_end(m_re_.data(), m_im_.data(), o.re.data(), o.im.data(), x, y, u_re_.data(), u_im_.data(),
+                            o.end, count);
+    }
+    for (auto n = static_cast<std::uint64_t>(f.copies); n > 0; n >>= 1U) {
+        if ((n & 1U) != 0U) multiply(re_.data(), im_.data(), m_re_.data(), m_im_.data(), count);
+        if (n > 1U) {
+            std::copy_n(m_re_.begin(), count, q_re_.begin());
+            std::copy_n(m_im_.begin(), count, q_im_.begin());
+            multiply(m_re_.data(), m_im_.data(), q_re_.data(), q_im_.data(), count);
+        }
+    }
+}
+
+// bound_ collects the moduli of the periodic factors, rel_ their relative errors, infinite where only the modulus
+// is bounded.
+void LineProduct::multiply_by(const Periodic& p, double start, std::size_t count) {
+    for (std::size_t j = 0; j < count; ++j) {
+        const double t = start + static_cast<double>(j) * h_;
+        const PeriodicLine::Node v = p.line.at(t);
+        const double log_mass = p.line.log_mass();
+        const double one = std::exp(std::min(v.value.re - log_mass, 1.0));  // of one copy
+        const double off = p.copies * (v.err + v.slip / one);
+        if (!(off < 1e-4)) {  // nearly a zero; an infinite err says that the value is an upper bound
+            const double most = one * std::exp(v.err < 1.0 ? v.err : (std::isinf(v.err) ? 0.0 : kInf)) + v.slip;
+            const double power = std::exp(p.copies * std::log(most)) * (1.0 + 1e-9);
+            bound_[j] *= power < 1.0 ? power : 1.0;  // also where it is not a number
+            rel_[j] = kInf;
+            continue;
+        }
+        const double log_size = p.copies * (v.value.re - log_mass);
+        const double size = std::exp(std::min(log_size, 1.0));
+        const double phase = p.copies * v.value.im;
+        const double rel = off + 2.0 * kLibm + kComplexOp +
+                           4.0 * kRound *
+                               (4.0 + std::fabs(phase) + std::fabs(log_size) +
+                                p.copies * (std::fabs(v.value.re) + std::fabs(log_mass)));
+        rel_[j] += rel;
+        bound_[j] *= std::min(1.0, size * std::exp(rel));
+        const double x = size * std::cos(phase);
+        const double y = size * std::sin(phase);
+        const double re = re_[j] * x - im_[j] * y;
+        im_[j] = re_[j] * y + im_[j] * x;
+        re_[j] = re;
+    }
+}
+
+double LineProduct::evaluate(double first, std::size_t count, double negligible) {
+    const double start = first * h_;
+    const double last = start + static_cast<double>(count - 1) * h_;
+    double log_bound = -rho_ * start * start * (1.0 - 1e-9);
+    for (const Periodic& p : periodic_) log_bound += p.log_envelope(p.distance(start, last));
+    const double slip = kSlack * (err_ + slope_ * last);  // of the oscillators' product, itself at most 1
+    const double envelope = std::exp(log_bound) * (1.0 + 1e-9);
+    if (envelope * (1.0 + slip) <= negligible) return envelope * (1.0 + slip);
+    const std::size_t lanes = whole_lanes(count);
+    std::fill_n(re_.begin(), lanes, 1.0);
+    std::fill_n(im_.begin(), lanes, 0.0);
+    std::fill_n(bound_.begin(), lanes, 1.0);
+    std::fill_n(rel_.begin(), lanes, 0.0);
+    if (laplace_)
+        for (std::size_t j = 0; j < lanes; ++j) {
+            const double t = start + static_cast<double>(j) * h_;
+            const Complex u = Complex{1.0, 0.0} / Complex{1.0 + 2.0 * c_, 2.0 * t};
+            u_re_[j] = u.re;
+            u_im_[j] = u.im;
+        }
+    const auto enough = [&] { return (largest(re_.data(), im_.data(), lanes) + slip) * envelope; };
+    for (const Factor& f : few_) {
+        multiply_by(f, start, lanes);
+        const double most = enough();
+        if (most <= negligible) return most * (1.0 + 1e-9);
+    }
+    for (const Factor& f : many_) {
+        multiply_by(f, start, lanes);
+        const double most = enough();
+        if (most <= negligible) return most * (1.0 + 1e-9);
+    }
+    std::copy_n(re_.begin(), count, q_re_.begin());
+    std::copy_n(im_.begin(), count, q_im_.begin());
+    for (const Periodic& p : periodic_) multiply_by(p, start, count);
+    for (std::size_t j = 0; j < count; ++j) {
+        const double t = start + static_cast<double>(j) * h_;
+        const double size = std::sqrt(q_re_[j] * q_re_[j] + q_im_[j] * q_im_[j]) * (1.0 + 4.0 * kRound);
+        const double own = kSlack * (err_ + slope_ * t);
+        if (rho_ > 0.0) {
+            const double fall = std::exp(-rho_ * t * t);
+            const double wind = rho_ * t * (1.0 + 2.0 * c_);
+            const Complex v = value(j) * Complex{fall * std::cos(wind), fall * std::sin(wind)};
+            re_[j] = v.re;
+            im_[j] = v.im;
+            const double rel = rho_rel_ * (rho_ * t * t + wind) + 2.0 * kLibm + kComplexOp;
+            bound_[j] *= fall * (1.0 + 2.0 * rel);
+            rel_[j] += rel;
+        }
+        if (rel_[j] < 1e-3) {
+            err_of_[j] = 1.002 * bound_[j] * (own + size * rel_[j]);
+        } else {
+            err_of_[j] = bound_[j] * (size + own) * (1.0 + 1e-9);
+            re_[j] = 0.0;
+            im_[j] = 0.0;
+        }
+    }
+    return -1.0;
+}
+
+}  // namespace dpcore::detail

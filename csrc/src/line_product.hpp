@@ -1,0 +1,91 @@
+// The transform of a composition without a common lattice at many nodes of a line Re z = c, for integrals that end
+// after a million of them.
+//
+// Method:    M(c + it)/M(c) of every law, multiplied. Few atoms (up to 64; more where nothing else is left to do)
+// and
+//            Laplace losses are sums of oscillators, turned from a block's first node by tables. Discrete Gaussian
+//            and discrete Laplace losses lie on a lattice each: |M| has the period 2 pi/step, falls on half of it,
+//            and after many copies is alive only next to its multiples. t is reduced to one period in
+//            double-double arithmetic, where the law's own line knows M; outside the windows an envelope bounds
+//            it.
+// Domain:    Laplace, Gaussian, two points, atoms (up to 4096 in all; 10^6 copies), discrete Gaussian and discrete
+//            Laplace; c > 0; nodes j h with j h exact.
+// Guarantee: values are within their err; a product that is left out is at most what is returned for it.
+// Evidence:  docs/accounting.md, "Smoothing"; tests/test_accounting_smoothed.py.
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "dpcore/composition.hpp"
+#include "periodic_line.hpp"
+
+namespace dpcore::detail {
+
+class LineProduct {
+public:
+    static constexpr std::size_t kBlock = 256;
+    static bool accepts(const Composition& composition);
+
+    LineProduct(const Composition& composition, double c, double spacing);
+
+    // Values are relative to exp(log_scale()), which is known to log_scale_err().
+    double log_scale() const { return log_scale_; }
+    double log_scale_err() const { return scale_err_; }
+    double rho() const { return rho_; }  // |value| <= exp(-rho t^2) (1 + 1e-9)
+    double weight() const;               // what a node takes, in nodes with few atoms
+
+    // The nodes that may matter: all, or those within `half` of a multiple of `period`; at the others the product
+    // is at most `outside`.
+    struct Windows {
+        double period = 0.0;  // 0: no windows
+        double half = 0.0;
+        double share = 1.0;  // of all nodes
+    };
+    Windows windows(double outside) const;
+
+    // The product at nodes first ... first + count - 1 (count <= kBlock). Where it is at most `negligible` at all
+    // of them nothing is computed, and a bound is returned; otherwise -1.
+    double evaluate(double first, std::size_t count, double negligible);
+    Complex value(std::size_t j) const { return {re_[j], im_[j]}; }
+    double err(std::size_t j) const { return err_of_[j]; }
+
+private:
+    // One loss value: weight * exp(i t loss), the weight (at Re z = c, relative to exp(K(c))) times (1 +- u),
+    // u = 1/(1 + 2z), for the two ends of a Laplace loss.
+    struct Oscillator {
+        double loss;
+        double weight;
+        double end;                  // 0 for an atom, 1 and -1 for the ends of a Laplace loss
+        std::vector<double> re, im;  // exp(i j h loss), j in a block
+    };
+    struct Factor {
+        std::vector<Oscillator> parts;
+        double copies;
+        double err = 0.0;    // of the transform, absolute, at t = 0
+        double slope = 0.0;  // and its growth with t
+    };
+    struct Periodic {  // a law on a lattice of its own
+        PeriodicLine line;
+        double copies;
+        double log_envelope(double from) const;         // of |M/M(c)|^copies on [from, period/2]
+        double distance(double from, double to) const;  // to the nearest multiple of the period; rounded down
+    };
+    static Factor factor_of(const Term& term, double c, double log_mass);  // relative to exp(log_mass)
+    static bool better_turned(const LossLaw& law, const Periodic& periodic);
+    static Factor atoms_of(const LossLaw& law, const Periodic& periodic, double c);
+    void multiply_by(const Factor& factor, double start, std::size_t count);
+    void multiply_by(const Periodic& law, double start, std::size_t count);
+
+    double c_, h_;
+    double log_scale_ = 0.0, scale_err_ = 0.0;
+    double rho_ = 0.0, rho_rel_ = 0.0;
+    bool laplace_ = false;
+    std::vector<Factor> few_, many_;  // the strongest first
+    std::vector<Periodic> periodic_;
+    double err_ = 0.0, slope_ = 0.0;  // of the product of all oscillators, and its growth with t
+    // re, im: the product; rel: relative error of the periodic factors; m, q, u: of one factor.
+    std::vector<double> re_, im_, err_of_, rel_, bound_, m_re_, m_im_, q_re_, q_im_, u_re_, u_im_;
+};
+
+}  // namespace dpcore::detail

@@ -149,6 +149,52 @@ def test_lattices_that_do_not_agree(kinds: Kinds) -> None:
         assert found.upper / found.lower - 1 <= (1e-9 if eps > 0 else 1e-6)  # 0 may be a sum of losses
 
 
+# Integer sigmas and decimal epsilons: a common lattice but for the last digits.
+# The first epsilons are sums of losses.
+NEARLY_LATTICES = [
+    ([("gaussian", (20.0, 1), 14), ("gaussian", (30.0, 1), 6)], (0.0, 0.5, 1.0, 0.70013)),
+    ([("laplace", (10.0, 1), 52), ("gaussian", (20.0, 1), 12)], (0.1, 3.0, 2.0123)),
+    ([("gaussian", (1.3, 1), 2), ("response", (0.1,), 5)], (0.5, 2.7, 2.71)),
+    ([("laplace", (300.0, 100), 2), ("gaussian", (20.0, 1), 3)], (0.25, 0.7, 0.6001)),
+    ([("response", (0.1,), 40), ("response", (0.3,), 30), ("response", (0.7,), 50)], (3.0, 17.2, 9.01)),
+    ([("laplace", (1.5, 3), 9), ("response", (0.1,), 90), ("gaussian", (0.75, 2), 2)], (12.0, 20.0, 7.003)),
+]
+
+
+@pytest.mark.skipif(np.finfo(np.longdouble).eps > 1e-18, reason="the reference needs 80-bit long double")
+@pytest.mark.parametrize(("kinds", "epsilons"), NEARLY_LATTICES)
+def test_nearly_a_lattice(kinds: Kinds, epsilons: tuple[float, ...]) -> None:
+    """Narrow also where epsilon is a sum of losses."""
+    loss, (losses, masses) = mixture(kinds)
+    for eps in epsilons:
+        truth = exact(losses, masses, eps)
+        found = loss.delta(eps)
+        assert found.lower <= truth <= found.upper
+        assert found.upper / found.lower - 1 <= 2e-11
+        back = loss.epsilon(float(truth))
+        assert exact(losses, masses, back.upper) <= float(truth)
+        assert back.lower == 0 or exact(losses, masses, back.lower) >= float(truth)
+        assert back.upper - back.lower <= 1e-10
+        # A sum of losses that equals epsilon but for its last digits may count or not.
+        surely, perhaps = (masses[abs(losses) <= eps + gap].sum() for gap in (-1e-13, 1e-13))
+        inside = loss.confidence(eps)
+        assert inside.lower <= perhaps
+        assert surely <= inside.upper
+        assert inside.upper - inside.lower <= perhaps - surely + 1e-10
+
+
+def test_lattices_of_unbounded_losses_agree_exactly_or_not_at_all() -> None:
+    """Sigmas one last bit away from a common lattice: bounds that overlap those on it, and are as narrow."""
+    other = acc.from_discrete_gaussian(sigma=20.0, sensitivity=1) * 52
+    on = other + acc.from_discrete_gaussian(sigma=30.0, sensitivity=1) * 12
+    off = other + acc.from_discrete_gaussian(sigma=math.nextafter(30.0, 31.0), sensitivity=1) * 12
+    for eps in (0.70013, 2.0123):
+        a, b = on.log_delta(eps), off.log_delta(eps)
+        assert max(a.lower, b.lower) <= min(a.upper, b.upper)
+        assert a.upper - a.lower <= 1e-11  # a lattice
+        assert 1e-11 < b.upper - b.lower <= 1e-9  # smoothed
+
+
 @pytest.mark.parametrize(
     "loss",
     [

@@ -13,6 +13,7 @@
 #include "dpcore/validation.hpp"
 #include "laplace_mixture.hpp"
 #include "largest_step.hpp"
+#include "near_lattice.hpp"
 #include "smoothed.hpp"
 
 namespace dpcore {
@@ -101,6 +102,9 @@ std::optional<double> few_laplace_epsilon(const Composition& comp, double delta)
 // Buckets that auto is willing to use when the contour decays too slowly.
 constexpr double kAutoBuckets = 4194304.0;
 
+// Points of a near lattice with which it goes before every other way: ten milliseconds.
+constexpr double kFewPoints = 65536.0;
+
 // Where fewer steps than this are sampled on average, one contour for all of them is rarely enough.
 constexpr double kFewSamples = 8.0;
 // And below this never.
@@ -147,7 +151,11 @@ LogBounds log_delta_of(const Composition& comp, double epsilon, Method method, S
         }
     }
     if (const auto narrow = few_laplace_delta(comp, epsilon, stop)) return *narrow;
-    LogBounds out = contour_delta(comp, epsilon, method.content, stop);
+    LogBounds out = {-kInf, kInf};
+    const auto near = detail::near_lattice(comp);
+    if (near && near->points <= kFewPoints) out = detail::near_lattice_delta(*near, epsilon, stop);
+    if (out.log_upper - out.log_lower > method.content)
+        out = intersect(out, contour_delta(comp, epsilon, method.content, stop));
     const auto content = [&] { return out.log_upper - out.log_lower <= method.content || out.log_upper == -kInf; };
     if (content()) return out;
     if (detail::has_laplace_sum(comp))
@@ -157,6 +165,8 @@ LogBounds log_delta_of(const Composition& comp, double epsilon, Method method, S
         return intersect(out, with_infinite(comp, Enumeration(comp, stop).delta(epsilon)));
     if (const auto smooth = detail::smoothed_delta(comp, epsilon, kSmoothedShare * method.content, stop))
         out = intersect(out, *smooth);
+    if (near && near->points > kFewPoints && !content())
+        out = intersect(out, detail::near_lattice_delta(*near, epsilon, stop));
     if (engine == Engine::spectral) return out;
     if (out.log_upper - out.log_lower > 1e-5 && bucket_count(comp, epsilon, {}) <= kAutoBuckets) {
         try {
@@ -331,6 +341,13 @@ Interval epsilon_of(const Composition& comp, double delta, Method method, StopCh
     }
     if (delta > 0.0 && (searched(comp, method) || few_laplace_epsilon(comp, delta)))
         return epsilon_by_search(comp, delta, method, stop);
+    if (delta > comp.infinite_mass_upper()) {
+        const auto near = detail::near_lattice(comp);
+        if (near && near->points <= kFewPoints) {
+            const Interval found = detail::near_lattice_epsilon(*near, delta, stop);
+            if (found.upper - found.lower <= kContentWidth * std::max(found.upper, 1.0)) return found;
+        }
+    }
     Interval out = spectral_epsilon(comp, delta, stop);
     if ((engine == Engine::spectral && !detail::has_laplace_sum(comp)) || out.lower == out.upper) return out;
     // Laplace releases alone have a sum of their own where the contour is slow: it is worth asking for more.
@@ -441,6 +458,12 @@ Tails tails_of(const Composition& comp, double at, StopCheck stop) {
     Tails out = {{0.0, 1.0}, {0.0, 1.0}};
     if (!inside || samples == 0.0 || samples >= kHardlyAny) out = spectral_tails(comp, at, stop);
     if (!inside || narrow(out)) return out;
+    if (const auto near = detail::near_lattice(comp)) {
+        const Tails found = detail::near_lattice_tails(*near, at, stop);
+        out = both(both(out, found), detail::chernoff_tails(comp, at));
+        // Wide where a sum of losses is `at` but for its last digits: nothing else would decide that.
+        if (found.above.upper - found.above.lower < 0.9) return out;
+    }
     out = both(out, detail::chernoff_tails(comp, at));
     if (narrow(out) || comp.lattice.step > 0.0 || (comp.smooth && !few)) return out;
     // Next to the largest or smallest loss contours fail, but tails are monotone: what holds nearer to 0 bounds

@@ -563,8 +563,8 @@ def test_enumeration_of_many_copies() -> None:
 
 
 def test_next_to_a_sum_of_losses_their_rounding_counts() -> None:
-    # Three atoms that share no lattice, in doubles that are exact; the largest sum is a few units in the last place
-    # above epsilon, so that delta is as uncertain as the sum of rounded logarithms is.
+    # Three atoms that share no lattice, in doubles that are exact; the largest sum is a few units in the last
+    # place above epsilon, so that delta is as uncertain as the sum of rounded logarithms is.
     p, q = [0.5, 0.3125, 0.1875], [0.21875, 0.375, 0.40625]
     loss = acc.from_pmf(p, q)
     for copies in (3, 7, 9, 12):

@@ -22,9 +22,13 @@ SANITIZERS = "address,undefined"
 # What enters every binding in little time. A sanitized call takes about five times as long.
 SELECTION = [
     "tests/test_accounting.py",
+    "tests/test_accounting_laplace.py",
+    "tests/test_accounting_smoothed.py",
+    "tests/test_accounting_subsampled.py",
     "tests/test_bit_generator.py",
     "tests/test_distributions.py",
     "tests/test_gaussian.py",
+    "tests/test_joint_delta.py",
     "tests/test_mechanisms.py",
     "tests/test_normal.py",
     "tests/test_partial_knowledge.py",

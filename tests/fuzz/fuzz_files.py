@@ -27,7 +27,7 @@ from typing import Any
 
 HERE = pathlib.Path(__file__).parent
 SLOWEST = 10.0  # seconds of processor time an input may take
-MEMORY = pathlib.Path("/dev/shm")  # a ledger waits for the disk at every charge, and there is none to wait for here
+MEMORY = pathlib.Path("/dev/shm")  # a ledger waits for the disk at every charge; there is none to wait for here
 
 
 class TooSlowError(BaseException):

@@ -247,3 +247,18 @@ def test_records_that_hardly_ever_count_leave_the_bounds_narrow():
         none = _core.joint_delta_bounds(3.5, 0, 0.5, 24.0, 6.4, direction)
         assert upper == none[1]
         assert none[0] - 1e-9 * abs(none[0]) <= lower <= none[1]
+
+
+def test_directions_are_one_at_bias_one_half():
+    """Only one of them is computed then, for a count alone as well."""
+    case = dict(epsilon=0.4, records=61, known=0, bias=0.5, noise_scale=2.5, estimate_scale=4.0)
+    add, remove, both = (pk.joint_delta_bounds(**case, direction=d) for d in ("add", "remove", "both"))
+    assert max(add.lower, remove.lower) <= min(add.upper, remove.upper)
+    assert both == add
+    for records in (61, 1):
+        one, other, larger = (
+            pk.count_delta(epsilon=0.4, records=records, known=0, bias=0.5, noise_scale=2.5, direction=d)
+            for d in ("add", "remove", "both")
+        )
+        assert one == pytest.approx(other, rel=1e-12)
+        assert larger == one

@@ -128,6 +128,8 @@ CountDelta count_delta(double epsilon, std::int64_t unknown, double bias, double
     check_common(epsilon, noise_scale);
     need_whole(unknown, 0, (std::int64_t{1} << 53) - 1, "unknown");
     need_probability(bias, "bias");
+    // Zeros and ones change places between the directions: at bias 1/2, and with no unknown record, they are one.
+    if (direction == Direction::both && (bias == 0.5 || unknown == 0)) direction = Direction::add;
     if (direction == Direction::both)
         return larger(count_delta(epsilon, unknown, bias, noise_scale, Direction::add, stop),
                       count_delta(epsilon, unknown, bias, noise_scale, Direction::remove, stop));

@@ -98,6 +98,10 @@ LogBounds joint_delta(double epsilon, std::int64_t unknown, double bias, double 
     need_non_negative(noise_scale, "noise_scale");
     need_positive(estimate_scale, "estimate_scale");
     if (direction == Direction::both) {
+        // Zeros and ones change places between the directions: at bias 1/2, and with no unknown record, they are
+        // one.
+        if (bias == 0.5 || unknown == 0)
+            return joint_delta(epsilon, unknown, bias, noise_scale, estimate_scale, Direction::add, stop);
         const LogBounds add =
             joint_delta(epsilon, unknown, bias, noise_scale, estimate_scale, Direction::add, stop);
         const LogBounds remove =

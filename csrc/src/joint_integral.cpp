@@ -187,7 +187,7 @@ private:
     End walk(Index from, Index step, Break start, double log_reference);
     Piece piece(Index cell, double from, double to);
     double log_crude(Index cell, double from, double to) const;
-    double log_beyond(Index j, Index direction, double z, const Break& last) const;
+    double log_beyond(Index j, Index direction, double z, const Break& last, double log_goal) const;
 
     // The same from the sums of a panel, in its coordinate tau. False where it cannot tell.
     struct Place {
@@ -520,16 +520,19 @@ double Integrator::log_inner(Index cell, bool lacking, double z) const {
 // probability that y is above j. It is all between t(j) and the last t; and W(z) over the sum of all negative
 // terms at z increases with z (theorem 10 (c)), as what the sum over all k lacks to W, over the positive terms,
 // falls.
-double Integrator::log_beyond(Index j, Index direction, double z, const Break& last) const {
-    const Part tail = law_.tail(direction > 0, z, direction < 0, j);
-    const double log_tail = tail.top + std::log(tail.sum + tail.error);
+// Infinite where neither bound can be below the goal: the first one needs a sum over the whole law.
+double Integrator::log_beyond(Index j, Index direction, double z, const Break& last, double log_goal) const {
+    double log_rest = kInfinity;
     const double width = std::fabs(z - last.z) + last.distance;
-    if (!(width < law_.beta())) return log_tail;
-    const double log_here = log_inner(direction > 0 ? j - 1 : j, direction < 0, z);
-    const double reach = std::max(std::fabs(z - law_.x(0)), std::fabs(z - law_.x(law_.size() - 1)));
-    const double log_rest =
-        up(log_here + std::log(width) + width * (reach + width) / (law_.beta() * law_.beta())) + 1e-9;
-    return std::min(log_tail, log_rest);
+    if (width < law_.beta()) {
+        const double log_here = log_inner(direction > 0 ? j - 1 : j, direction < 0, z);
+        const double reach = std::max(std::fabs(z - law_.x(0)), std::fabs(z - law_.x(law_.size() - 1)));
+        log_rest = up(log_here + std::log(width) + width * (reach + width) / (law_.beta() * law_.beta())) + 1e-9;
+    }
+    if (log_rest < log_goal || !(law_.largest_tail_term(direction > 0, z, direction < 0, j) < log_goal))
+        return log_rest;
+    const Part tail = law_.tail(direction > 0, z, direction < 0, j);
+    return std::min(log_rest, tail.top + std::log(tail.sum + tail.error));
 }
 
 // The t(j) from `from` on in one direction and the pieces between them, until what lies beyond is negligible.
@@ -579,8 +582,9 @@ Integrator::End Integrator::walk(Index from, Index step_by, Break start, double 
         if (next.log_remainder < next.log_value - 2.0) log_reference = std::max(log_reference, next.log_value);
         if (count < check || j == end) continue;
         check = count + std::max<Index>(16, count / 8);
-        const double log_rest = log_beyond(j, step_by, here.z, last);
-        if (log_rest < log_reference - kLogCut) return {here.z, log_rest, cell};
+        const double log_goal = log_reference - kLogCut;
+        const double log_rest = log_beyond(j, step_by, here.z, last, log_goal);
+        if (log_rest < log_goal) return {here.z, log_rest, cell};
     }
     return {here.z, -kInfinity, step_by > 0 ? std::max(from, end - 1) : end};
 }

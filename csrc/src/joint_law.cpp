@@ -4,6 +4,7 @@
 #include <cmath>
 #include <stdexcept>
 
+#include "clones.hpp"
 #include "dpcore/binomial.hpp"
 #include "dpcore/exp_block.hpp"
 #include "dpcore/normal.hpp"
@@ -166,6 +167,48 @@ void find_window(Function value, std::ptrdiff_t& first, std::ptrdiff_t& last, do
     last = edge(low, last);
 }
 
+constexpr std::ptrdiff_t kBlock = 32;
+
+// What exponent() needs to know of consecutive points, of which the first is x.
+struct Line {
+    double x, origin, twice, precision, from_anchor, tilt, top;
+};
+
+// exponent() less its top, at most 700 below. A 32-bit index, which vector instructions convert (kMostPoints).
+DPCORE_CLONES
+void fill_exponents(const Line& line, const double* weight, double* out, int count) {
+    const Line at = line;
+    for (int i = 0; i < count; ++i) {
+        const double step = i;
+        const double x = at.x + step;
+        const double e = weight[i] + (x - at.origin) * (at.twice - (x + at.origin)) * at.precision -
+                         std::fabs(at.from_anchor + step) * at.tilt - at.top;
+        out[i] = e > -700.0 ? e : -700.0;
+    }
+}
+
+// Sums of up to kBlock values, of their errors, and of the values times x and x^2, in four lanes each. The parts
+// of an exponent besides the weight are what is left of it when the weight is taken off.
+DPCORE_CLONES
+void add_block(const double* value, const double* exponent, const double* slip, double x, double top,
+               std::size_t count, double* out) {
+    double lane[16] = {};
+    const auto add = [&](std::size_t i, std::size_t k) {
+        const double at = x + static_cast<double>(i);
+        const double moment = value[i] * at;
+        lane[k] += value[i];
+        lane[4 + k] += value[i] * (slip[i] + kRounding * (8.0 * std::fabs(exponent[i] + top) - exponent[i]));
+        lane[8 + k] += moment;
+        lane[12 + k] += moment * at;
+    };
+    std::size_t i = 0;
+    for (; i + 4 <= count; i += 4)
+        for (std::size_t k = 0; k < 4; ++k) add(i + k, k);
+    for (; i < count; ++i) add(i, 0);
+    for (std::size_t k = 0; k < 4; ++k)
+        out[k] = (lane[4 * k] + lane[4 * k + 1]) + (lane[4 * k + 2] + lane[4 * k + 3]);
+}
+
 }  // namespace
 
 Part JointLaw::part(const Query& query) const {
@@ -181,45 +224,33 @@ Part JointLaw::part(const Query& query) const {
     const double* const weight = log_weight_.data() + first;
     const double* const slip = slip_.data() + first;
     const double from_first = x(first);
-    if (query.from == query.to) {  // exponent(), in a form that the compiler turns into vector instructions
-        const double tilt = query.tilted ? slope_ : 0.0;
-        const double from = origin(query.from);
-        const double twice = 2.0 * query.from;
-        const double to_anchor = static_cast<double>(first - query.anchor);
-        for (std::ptrdiff_t i = 0; i < count; ++i) {
-            const double step = static_cast<double>(i);
-            const double at = from_first + step;
-            const double e = weight[i] + (at - from) * (twice - (at + from)) * half_precision_ -
-                             std::fabs(to_anchor + step) * tilt - out.top;
-            exponent_[static_cast<std::size_t>(i)] = e > -700.0 ? e : -700.0;
-        }
+    if (query.from == query.to) {
+        Line line{};
+        line.x = from_first;
+        line.origin = origin(query.from);
+        line.twice = 2.0 * query.from;
+        line.precision = half_precision_;
+        line.from_anchor = static_cast<double>(first - query.anchor);
+        line.tilt = query.tilted ? slope_ : 0.0;
+        line.top = out.top;
+        fill_exponents(line, weight, exponent_.data(), static_cast<int>(count));
     } else {
         for (std::ptrdiff_t i = 0; i < count; ++i)
             exponent_[static_cast<std::size_t>(i)] = std::max(exponent(query, first + i) - out.top, -700.0);
     }
     exp_block(exponent_.data(), value_.data(), static_cast<std::size_t>(count));
-    // Blocks of 32 added up plainly, their sums with compensation. The parts of an exponent besides the weight are
-    // what is left of it when the weight is taken off.
+    // Blocks of 32 added up plainly, their sums with compensation.
     DoubleDouble total;
-    for (std::ptrdiff_t i = 0; i < count;) {
-        double sum = 0.0;
-        double error = 0.0;
-        double moment = 0.0;
-        double second = 0.0;
-        for (const std::ptrdiff_t end = std::min(count, i + 32); i < end; ++i) {
-            const double value = value_[static_cast<std::size_t>(i)];
-            const double e = exponent_[static_cast<std::size_t>(i)];
-            const double at = from_first + static_cast<double>(i);
-            sum += value;
-            error += value * (slip[i] + kRounding * (8.0 * std::fabs(e + out.top) - e));
-            moment += value * at;
-            second += value * at * at;
-        }
-        const DoubleDouble next = two_sum(total.hi, sum);
+    for (std::ptrdiff_t i = 0; i < count; i += kBlock) {
+        const auto at = static_cast<std::size_t>(i);
+        double sums[4];
+        add_block(value_.data() + at, exponent_.data() + at, slip + at, from_first + static_cast<double>(i),
+                  out.top, static_cast<std::size_t>(std::min(kBlock, count - i)), sums);
+        const DoubleDouble next = two_sum(total.hi, sums[0]);
         total = {next.hi, total.lo + next.lo};
-        out.error += error;
-        out.moment += moment;
-        out.second += second;
+        out.error += sums[1];
+        out.moment += sums[2];
+        out.second += sums[3];
     }
     out.sum = total.hi + total.lo;
     const double beyond = static_cast<double>((first - query.first) + (query.last - last)) * std::exp(-kDepth);
@@ -275,6 +306,36 @@ Part JointLaw::grown(const Query& query, double centre, double rate, bool second
     return out;
 }
 
+double JointLaw::log_tail_term(std::ptrdiff_t i, double z, bool above, std::ptrdiff_t anchor,
+                               double& parts) const {
+    const double distance = (above ? z - x(i) : x(i) - z) / beta_;
+    const double log_normal = log_normal_tail(distance);
+    double log_laplace = 0.0;
+    if (anchor >= 0) {
+        const double away = (above ? x(i) - x(anchor) : x(anchor) - x(i)) * slope_;
+        log_laplace = away >= 0.0 ? std::log(0.5) - away : std::log1p(-0.5 * std::exp(away));
+    }
+    const double weight = log_weight_[static_cast<std::size_t>(i)];
+    // log_normal: 2 u of the square, 16 u for the ratio, its logarithm and the constant.
+    parts = 4.0 * (std::fabs(weight) + std::fabs(log_normal) + std::fabs(log_laplace)) +
+            4.0 * distance * distance + 32.0;
+    return weight + log_normal + log_laplace;
+}
+
+// From the density's factor, which the other sums lack, to their unit.
+double JointLaw::log_tail_unit() const { return std::log(beta_) + 0.91893853320467274178; }
+
+double JointLaw::largest_tail_term(bool positive, double z, bool above, std::ptrdiff_t anchor) const {
+    std::ptrdiff_t first = positive ? pivot_ : 0;
+    std::ptrdiff_t last = positive ? size() - 1 : pivot_ - 1;
+    double top = -std::numeric_limits<double>::infinity();
+    double parts = 0.0;
+    if (first <= last)
+        find_window([&](std::ptrdiff_t i) { return log_tail_term(i, z, above, anchor, parts); }, first, last, 1.0,
+                    top);
+    return top + log_tail_unit();
+}
+
 Part JointLaw::tail(bool positive, double z, bool above, std::ptrdiff_t anchor) const {
     const std::ptrdiff_t first = positive ? pivot_ : 0;
     const std::ptrdiff_t last = positive ? size() - 1 : pivot_ - 1;
@@ -284,20 +345,10 @@ Part JointLaw::tail(bool positive, double z, bool above, std::ptrdiff_t anchor) 
     std::vector<double> exponents(static_cast<std::size_t>(count));
     std::vector<double> errors(static_cast<std::size_t>(count));
     for (std::ptrdiff_t i = first; i <= last; ++i) {
-        const double distance = (above ? z - x(i) : x(i) - z) / beta_;
-        const double log_normal = log_normal_tail(distance);
-        double log_laplace = 0.0;
-        if (anchor >= 0) {
-            const double away = (above ? x(i) - x(anchor) : x(anchor) - x(i)) * slope_;
-            log_laplace = away >= 0.0 ? std::log(0.5) - away : std::log1p(-0.5 * std::exp(away));
-        }
         const auto at = static_cast<std::size_t>(i - first);
-        const double weight = log_weight_[static_cast<std::size_t>(i)];
-        exponents[at] = weight + log_normal + log_laplace;
-        // log_normal: 2 u of the square, 16 u for the ratio, its logarithm and the constant.
-        errors[at] = slip_[static_cast<std::size_t>(i)] +
-                     kRounding * (4.0 * (std::fabs(weight) + std::fabs(log_normal) + std::fabs(log_laplace)) +
-                                  4.0 * distance * distance + 32.0);
+        double parts = 0.0;
+        exponents[at] = log_tail_term(i, z, above, anchor, parts);
+        errors[at] = slip_[static_cast<std::size_t>(i)] + kRounding * parts;
         out.top = std::max(out.top, exponents[at]);
     }
     if (!(out.top > kNothing / 2)) return Part{};
@@ -307,8 +358,7 @@ Part JointLaw::tail(bool positive, double z, bool above, std::ptrdiff_t anchor) 
         return exponents[static_cast<std::size_t>(i)] * errors[static_cast<std::size_t>(i)];
     });
     out.error = out.error * 1.0001 + (kSumError + kExpError) * kRounding * out.sum;
-    // From here on in the unit of the other sums, which lack the density's factor.
-    out.top += std::log(beta_) + 0.91893853320467274178;
+    out.top += log_tail_unit();
     return out;
 }
 

@@ -79,9 +79,13 @@ public:
     // the second output is above z (or below it), and if `anchor` >= 0 that the first is below x_anchor (or above
     // it).
     Part tail(bool positive, double z, bool above, std::ptrdiff_t anchor) const;
+    // ln of the largest term of that sum; about.
+    double largest_tail_term(bool positive, double z, bool above, std::ptrdiff_t anchor) const;
 
 private:
     double exponent(const Query& query, std::ptrdiff_t i) const;
+    double log_tail_term(std::ptrdiff_t i, double z, bool above, std::ptrdiff_t anchor, double& parts) const;
+    double log_tail_unit() const;
 
     std::vector<double> log_weight_;
     std::vector<double> slip_;  // bound on the relative error of c_k, and of its part of an exponent

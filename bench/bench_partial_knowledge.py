@@ -130,6 +130,12 @@ def main() -> None:
             ),
         ),
         (
+            "joint_delta (Laplace), 10^8 unknown",
+            lambda: pk.joint_delta(
+                epsilon=0.001, records=10**8 + 1, known=0, bias=0.3, noise_scale=2e3, estimate_scale=1e4
+            ),
+        ),
+        (
             "calibrate_unknown_bias, 10^6 records",
             lambda: pk.calibrate_unknown_bias(300_000, records=10**6, known=5 * 10**5, epsilon=0.01, delta=1e-6),
         ),

@@ -179,3 +179,30 @@ def _release_into(mechanism, queue):
         queue.put(repr(mechanism.release(20)))
     except RuntimeError as error:
         queue.put(f"RuntimeError: {str(error)[:31]}")
+
+
+@pytest.mark.parametrize("bias", [None, 0.3])
+def test_noise_far_below_the_spacing_of_doubles_is_no_error(bias):
+    """An exception would come after the release was spent, and for some estimates only."""
+    asked = dict(records=1000, known=100, epsilon=0.5, delta=1e-6, worst_case_epsilon=1e300, bias=bias)
+    for count in (0, 500, 1000):
+        out = pk.PartialKnowledgeCount(**asked).release(count, rng=InsecureTestRng(1))
+        if out.noise_scale < 1e-20:
+            assert out.value == count
+            assert 0.0 <= out.interval(0.95).half_width < 1e-10
+
+
+def test_noise_that_cannot_be_drawn_is_refused_before_anything_is_released():
+    asked = dict(records=1000, known=100, epsilon=1e-300, worst_case_epsilon=math.inf)
+    for more in (dict(bias=0.0, delta=1e-18), dict(delta=1e-18), dict(delta=1e-6, estimate_share=1e-30)):
+        with pytest.raises(ValueError, match=r"noise of scale 2\*\*49 is enough"):
+            pk.PartialKnowledgeCount(**asked, **more)
+    with pytest.raises(ValueError, match=r"noise of scale 2\*\*49 is enough"):
+        pk.calibrate_unknown_bias(3, records=1000, known=100, epsilon=1e-300, delta=1e-18)
+
+
+def test_failure_share_is_no_matter_where_the_bias_is_given():
+    asked = dict(records=1000, known=100, epsilon=5.0, delta=1e-300, worst_case_epsilon=math.inf)
+    assert pk.PartialKnowledgeCount(**asked, bias=0.3).calibration.delta <= 1e-300
+    with pytest.raises(ValueError, match="delta times failure_share"):
+        pk.PartialKnowledgeCount(**asked)

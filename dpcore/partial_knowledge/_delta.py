@@ -265,7 +265,7 @@ def joint_delta(
 
     Notes
     -----
-    About 0.02 s at 10^4 unknown records, at most a few tenths of a second at 10^6, seconds at 10^8.
+    A few ms at 10^4 unknown records, less than a tenth of a second at 10^6, some tenths at 10^8, seconds at 10^9.
 
     Examples
     --------

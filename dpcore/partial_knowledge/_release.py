@@ -19,12 +19,14 @@ from dpcore.mechanisms._base import NoiseInterval, checked_level, normal_half_wi
 from dpcore.partial_knowledge._calibrate import CountCalibration, calibrate
 from dpcore.partial_knowledge._unknown_bias import (
     EstimatedCalibration,
+    check_estimate,
     delta_left,
     estimate_and_calibrate,
     make_plan,
     noisy,
     private_count,
     release_grid,
+    samplable,
 )
 
 
@@ -80,13 +82,18 @@ class CountRelease(Result):
             return NoiseInterval(checked, 0.0)
         if isinstance(self.calibration, CountCalibration):
             grid = release_grid(self.noise_scale, self.records)
-            return NoiseInterval(checked, rounded_half_width(self.noise_scale, grid, normal_half_width(checked)))
+            width = rounded_half_width(self.noise_scale, grid, normal_half_width(checked))
+            # On a grid finer than doubles of the size of counts the sum is rounded once more.
+            spacing = math.ldexp(1.0, self.records.bit_length() - 51)
+            return NoiseInterval(checked, width if grid >= min(1.0, spacing) else width + spacing)
         found = self.calibration
         plain = gaussian.sigma(epsilon=found.epsilon, delta=delta_left(found.delta, found.failure))
         quantile = combined_half_width(checked, plain / found.estimate_scale * (1.0 + 1e-12))
-        # Each output is rounded to its grid, which moves their mean by half a cell of the wider grid at most; the
-        # mean itself is computed to a few roundings.
-        rounding = 0.5 * max(release_grid(scale, self.records) for _, scale in self.outputs)
+        # Each output is rounded to its grid, by half a cell at most, and counts for its weight; the mean itself is
+        # computed to a few roundings.
+        rounding = math.fsum(
+            0.5 * release_grid(scale, self.records) * (self.noise_scale / scale) ** 2 for _, scale in self.outputs
+        )
         rounding += 2.0**-50 * max(abs(value) for value, _ in self.outputs)
         return NoiseInterval(checked, (self.noise_scale * quantile + rounding) * (1.0 + 1e-12))
 
@@ -179,6 +186,7 @@ class PartialKnowledgeCount:
                 releases=releases,
                 earlier_noise_scales=earlier_noise_scales,
             )
+            samplable(self._calibration.noise_scale)
         elif self._left != 1 or any(
             True for _ in iterable("earlier_noise_scales", earlier_noise_scales, "a sequence of numbers")
         ):
@@ -187,6 +195,8 @@ class PartialKnowledgeCount:
                 "estimated "
                 "bias is for one release and its estimate"
             )
+        else:
+            check_estimate(self._plan)
 
     @property
     def calibration(self) -> CountCalibration | None:

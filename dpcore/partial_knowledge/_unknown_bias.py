@@ -119,13 +119,28 @@ def private_count(value: Any, records: int) -> int:
     return min(max(number, 0), records)
 
 
+MOST_NOISE = 2.0**49
+"""The samplers' largest noise on a grid of 1."""
+
+
+def samplable(scale: float) -> None:
+    """Refuse noise that cannot be drawn on a grid that counts lie on; public parameters decide."""
+    if not scale <= MOST_NOISE:
+        raise ValueError(
+            "epsilon, delta and the shares must be such that noise of scale 2**49 is enough, got ones that need "
+            f"{scale!r}"
+        )
+
+
 def release_grid(scale: float, records: int) -> float:
     """Power of two, at most 1 so that counts lie on it, and about a thousandth of the noise.
 
-    Never so fine that a count plus its noise has no exact double: `records` and two bits more have to fit into
-    53, or the sum would be rounded to something else than the grid.
+    Not so fine that a count plus its noise has no exact double (`records` and two bits more fit into 53), unless
+    the noise is smaller still: then the sum is rounded once more, which is post-processing too. The samplers need
+    a grid of 1024 scales at most.
     """
-    return math.ldexp(1.0, min(0, max(math.frexp(scale)[1] - 11, records.bit_length() - 51)))
+    exponent = math.frexp(scale)[1]
+    return math.ldexp(1.0, min(0, max(exponent - 11, records.bit_length() - 51), exponent + 9))
 
 
 def noisy(count: int, scale: float, records: int, rng: samplers.InsecureTestRng | None) -> float:
@@ -347,8 +362,6 @@ def make_plan(
     ):
         shares[name] = default if value is None else scalar(name, open_probability(name, value))
     d = scalar("delta", open_probability("delta", delta))
-    if not d * shares["failure_share"] >= 1e-300:
-        raise ValueError(f"delta times failure_share must be at least 1e-300, got {d * shares['failure_share']!r}")
     return Plan(
         n,
         k,
@@ -359,6 +372,17 @@ def make_plan(
         shares["failure_share"],
         worst_case(worst_case_epsilon, e),
     )
+
+
+def check_estimate(plan: Plan) -> None:
+    """What an estimate of the bias needs beside valid arguments."""
+    if not plan.failure >= 1e-300:
+        raise ValueError(f"delta times failure_share must be at least 1e-300, got {plan.failure!r}")
+    # The noise of the estimate, and of the second release where the unknown records save nothing.
+    samplable(plan.estimate_scale)
+    second = complement(plan.plain, plan.estimate_scale)
+    if not math.isinf(second):  # no second release then
+        samplable(second)
 
 
 def estimate_and_calibrate(plan: Plan, count: int, rng: samplers.InsecureTestRng | None) -> EstimatedCalibration:
@@ -471,4 +495,5 @@ def calibrate_unknown_bias(
     True
     """
     plan = make_plan(records, known, epsilon, delta, attacker, estimate_share, failure_share, worst_case_epsilon)
+    check_estimate(plan)
     return estimate_and_calibrate(plan, private_count(count, plan.records), rng)

@@ -16,7 +16,8 @@
 //            sizes multiply to more than 4e6 and whose delta is below about e^-400: an upper bound, the smaller
 //            group left out.
 //            Range: delta is the exact worst case where `proved`, otherwise an upper bound of it, and
-//            exp(log_lower) is reached by the vertex given.
+//            exp(log_lower) is reached by the vertex given; below about e^-400 with long groups both are the
+//            upper bound that two biases have there.
 // Evidence:  docs/partial_knowledge.md (proofs), tests/test_partial_knowledge.py (all vertices tried).
 #pragma once
 

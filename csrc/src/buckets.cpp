@@ -678,15 +678,19 @@ Interval Buckets::delta(double epsilon) const {
 
 namespace {
 
+// Nanoseconds of a bucket when its law is tabulated and tilted, and of an entry in a transform and its power.
+constexpr double kBucketWork = 45.0;
+constexpr double kTransformWork = 55.0;
+
 // Where a query is answered: tilt, step and length of the transform.
 struct Plan {
     double tilt = 0.0, far = 0.0, near = 0.0, step = 0.0, mean = 0.0, sd = 0.0, value = 0.0;
     double count = kInf;
 };
 
-Plan make_plan(const Composition& comp, double epsilon, const BucketQuery& query) {
+Plan make_plan(const Composition& comp, double epsilon, const BucketQuery& query, StopCheck stop) {
     Plan plan;
-    const Placement place = spectral_placement(comp, epsilon);
+    const Placement place = spectral_placement(comp, epsilon, stop);
     if (!place.valid) return plan;
     plan.tilt = place.c;
     plan.mean = place.mean;
@@ -844,15 +848,15 @@ std::size_t power_of_two(double count) {
 
 }  // namespace
 
-double bucket_count(const Composition& comp, double epsilon, const BucketQuery& query) {
+double bucket_count(const Composition& comp, double epsilon, const BucketQuery& query, StopCheck stop) {
     if (comp.terms.empty() || epsilon >= comp.max_loss || comp.log_finite_mass == -kInf) return 0.0;
-    return make_plan(comp, epsilon, query).count;
+    return make_plan(comp, epsilon, query, stop).count;
 }
 
 LogBounds bucket_delta(const Composition& comp, double epsilon, const BucketQuery& query, StopCheck stop) {
     if (comp.log_finite_mass == -kInf || comp.terms.empty() || epsilon >= comp.max_loss)
         return spectral_delta(comp, epsilon, stop);
-    const Plan plan = make_plan(comp, epsilon, query);
+    const Plan plan = make_plan(comp, epsilon, query, stop);
     refuse(plan.count);
     const double c = plan.tilt;
     if (comp.terms.size() == 1 && comp.terms[0].copies == 1.0) {
@@ -879,6 +883,7 @@ LogBounds bucket_delta(const Composition& comp, double epsilon, const BucketQuer
         Discrete d = discretise(*t.law, plan.step, c_left, c, c_right, true, stop);
         Buckets& b = d.buckets;
         const std::size_t n = b.upper.mass.size();
+        stop.spend(kBucketWork * static_cast<double>(n));
         // Largest tilted mass for each of the three tilts: sums are taken relative to it.
         // Any scale will do as long as nothing overflows: a sample of the buckets is enough where they are many
         // and vary slowly.
@@ -1017,6 +1022,7 @@ LogBounds bucket_delta(const Composition& comp, double epsilon, const BucketQuer
             if (single_release) break;
             double norm = 0.0;
             for (std::size_t j = 0; j < size; ++j) norm += re[j] * re[j] + im[j] * im[j];
+            stop.spend(kTransformWork * static_cast<double>(size));
             fourier_forward(re, im, stop);
             transform_err += t.copies * unit * std::sqrt(norm) * 1.5;
             // Separate the two real sequences and take powers; frequencies that cannot matter are left out.
@@ -1067,6 +1073,7 @@ LogBounds bucket_delta(const Composition& comp, double epsilon, const BucketQuer
                 im[mirror] = -all_im[j] + low_re[j];
             }
             for (std::size_t j = 0; j < size; ++j) spectrum += re[j] * re[j] + im[j] * im[j];
+            stop.spend(kTransformWork * static_cast<double>(size));
             fourier_inverse(re, im, stop);
         }
         // || error of the composed tilted masses ||_2: the forward error (its L2 norm is divided by sqrt(size) on

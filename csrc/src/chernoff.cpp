@@ -5,20 +5,20 @@
 
 namespace dpcore::detail {
 
-Chernoff chernoff(const Composition& composition, double x, int side) {
+Chernoff chernoff(const Composition& composition, double x, int side, StopCheck stop) {
     const double sign = side > 0 ? 1.0 : -1.0;
     double low = -45.0;  // of ln |c|
     double high = 45.0;
     for (int i = 0; i < 40; ++i) {
         const double middle = 0.5 * (low + high);
-        const Cumulants k = composition.cumulants(sign * std::exp(middle));
+        const Cumulants k = composition.cumulants(sign * std::exp(middle), stop);
         const bool beyond = !std::isfinite(k.value) || !std::isfinite(k.first) || sign * (k.first - x) > 0.0;
         (beyond ? high : low) = middle;
     }
     Chernoff out = {sign * std::exp(low), 0.0};
     double size = 0.0;
     for (const Term& t : composition.terms) {
-        const Certified v = t.law->line(out.c, 0.0, t.copies, false)->value(0.0);
+        const Certified v = t.law->line(out.c, 0.0, t.copies, false, stop)->value(0.0);
         out.log_bound += t.copies * (v.value.re + v.err);
         size += t.copies * (std::fabs(v.value.re) + v.err);
     }
@@ -28,7 +28,7 @@ Chernoff chernoff(const Composition& composition, double x, int side) {
     return out;
 }
 
-Tails chernoff_tails(const Composition& composition, double x) {
+Tails chernoff_tails(const Composition& composition, double x, StopCheck stop) {
     const double total = std::exp(composition.log_total_mass);
     const double slack = total * (composition.log_mass_err + 8.0 * kLibm);
     const double infinite = composition.infinite_mass_upper();
@@ -39,8 +39,8 @@ Tails chernoff_tails(const Composition& composition, double x) {
                    ? 1.0
                    : std::min(1.0, std::exp(b.log_bound) * (1.0 + kLibm) + 1e-300);
     };
-    const double above = bound(chernoff(composition, x, 1));
-    const double below = bound(chernoff(composition, x, -1));
+    const double above = bound(chernoff(composition, x, 1, stop));
+    const double below = bound(chernoff(composition, x, -1, stop));
     out.above = {std::max(0.0, total - below - slack), std::min(1.0, above + infinite + slack)};
     out.below = {std::max(0.0, total - infinite - above - slack), below};
     // Pr[L <= x] is bounded like Pr[L < x], so that both lower bounds hold for losses equal to x.

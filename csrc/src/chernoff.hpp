@@ -16,9 +16,9 @@ struct Chernoff {
 };
 
 // side > 0: c > 0, for the tail above x; side < 0: c < 0.
-Chernoff chernoff(const Composition& composition, double x, int side);
+Chernoff chernoff(const Composition& composition, double x, int side, StopCheck stop = {});
 
 // Pr[L > x] with the infinite mass, and Pr[L < x].
-Tails chernoff_tails(const Composition& composition, double x);
+Tails chernoff_tails(const Composition& composition, double x, StopCheck stop = {});
 
 }  // namespace dpcore::detail

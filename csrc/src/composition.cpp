@@ -119,10 +119,10 @@ Composition Composition::of(std::vector<Term> given) {
     return out;
 }
 
-Cumulants Composition::cumulants(double c) const {
+Cumulants Composition::cumulants(double c, StopCheck stop) const {
     Cumulants sum;
     for (const Term& t : terms) {
-        const Cumulants k = t.law->cumulants(c);
+        const Cumulants k = t.law->cumulants(c, stop);
         sum.value += t.copies * k.value;
         sum.first += t.copies * k.first;
         sum.second += t.copies * k.second;

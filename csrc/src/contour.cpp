@@ -17,6 +17,9 @@ constexpr double kMostWindowNodes = 8000.0;
 constexpr double kMostWindowWork = 1e8;
 // Of one contour without windows: a tenth of a second, where most take a few milliseconds.
 constexpr double kMostWork = 1e8;
+// Nanoseconds of one unit of a line's cost, and of a node beside its lines.
+constexpr double kUnit = 2.0;
+constexpr double kNodeWork = 80.0;
 constexpr double kContent = 2e4;
 // Share of the atoms below which tail probabilities are taken from a contour; the width is about that.
 constexpr double kFewAtoms = 1e-8;
@@ -56,7 +59,7 @@ double Contour::certified_upper(double c) const {
     double sum = 0.0;
     double size = 0.0;
     for (const Term& t : comp_.terms) {
-        const Certified v = t.law->line(c, 0.0, t.copies, lattice_)->value(0.0);
+        const Certified v = t.law->line(c, 0.0, t.copies, lattice_, stop_)->value(0.0);
         sum += t.copies * (v.value.re + v.err);
         size += t.copies * std::fabs(v.value.re);
     }
@@ -87,7 +90,7 @@ bool Contour::open_lines(double reach) {
     lines_.clear();
     reach_ = reach;
     for (const Term& t : comp_.terms) {
-        lines_.push_back(t.law->line(c_, reach, t.copies, lattice_));
+        lines_.push_back(t.law->line(c_, reach, t.copies, lattice_, stop_));
         if (!lattice_) lines_.back()->expect(h_);  // j h is exact
     }
     return true;
@@ -95,7 +98,7 @@ bool Contour::open_lines(double reach) {
 
 bool Contour::place(double second, double epsilon) {
     lattice_ = comp_.lattice.step > 0.0;
-    log_centre_ = comp_.cumulants(c_).value;
+    log_centre_ = comp_.cumulants(c_, stop_).value;
     if (!std::isfinite(log_centre_) || !(second > 0.0) || !std::isfinite(second)) return false;
     const double kernel = quantity_ == Quantity::delta ? 1.0 / std::fabs(c_ * (1.0 + c_)) : 1.0 / std::fabs(c_);
     // log of (result relative to exp(K(c) - eps c)): saddle-point estimate.
@@ -121,7 +124,7 @@ bool Contour::place(double second, double epsilon) {
         for (int i = 0; i < 12; ++i) {
             stop_();  // laws with a million atoms take tens of milliseconds
             const double at = c_ + direction * width;
-            const Cumulants k = comp_.cumulants(at);
+            const Cumulants k = comp_.cumulants(at, stop_);
             const double need = (k.value + payoff(at) - at * epsilon - base - target_ + 1.0) / width;
             const bool past = !std::isfinite(need) || direction * (k.first - epsilon) > need;
             if (std::isfinite(need) && need < best) {
@@ -299,6 +302,7 @@ bool Contour::fill() {
             open_lines(2.0 * reach_);
         }
         if ((work += each) > kMostWork) return false;
+        stop_.spend(kUnit * each + kNodeWork);
         if ((j & 15) == 15) stop_();
         Complex sum;
         double err = 0.0;
@@ -436,6 +440,7 @@ Contour::Sum Contour::evaluate(double epsilon, bool ties_above) const {
     }
     const double turn =
         lattice_ ? std::fabs(epsilon) * (4.0 * kRound + comp_.lattice.step_err / comp_.lattice.step) : 0.0;
+    stop_.spend(kNodeWork * static_cast<double>(nodes_.size()));
     double sum = 0.0, low = 0.0, slope = 0.0, err = 0.0, size = 0.0;
     for (const Node& n : nodes_) {
         const double twice = n.t > 0.0 ? 2.0 : 1.0;

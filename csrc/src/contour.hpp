@@ -47,8 +47,10 @@ public:
         usable_ = place(second, epsilon) && fill();
     }
     // Placed only: no node is evaluated.
-    static ContourPlace placed(const Composition& composition, double c, double second, double epsilon) {
+    static ContourPlace placed(const Composition& composition, double c, double second, double epsilon,
+                               StopCheck stop) {
         Contour contour(composition, Quantity::delta, c);
+        contour.stop_ = stop;
         if (!contour.place(second, epsilon)) return {};
         return {true, c, contour.h_, contour.log_alias(epsilon, contour.distance_), contour.target_ + kAim};
     }

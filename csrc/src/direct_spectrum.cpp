@@ -215,6 +215,7 @@ DirectSum direct_spectrum(const std::vector<TiltedList>& lists, std::size_t peri
     while (at < 0 || (at < n / 2 && beyond(at) > -kNegligible)) {
         stop();
         work += static_cast<double>(kLanes) * length;
+        stop.spend(0.2 * static_cast<double>(kLanes) * length);
         if (work > budget || (by == 1 && at + static_cast<std::int64_t>(kLanes) >= n / 2)) return out;
         for (std::size_t t = 0; t < lists.size(); ++t) evaluate(lists[t], n, at + by, by, batch[t]);
         int good = 0;

@@ -6,7 +6,8 @@
 namespace dpcore {
 
 namespace {
-constexpr double kLost = 1e-300;  // masses that underflow are below this
+constexpr double kPointWork = 100.0;  // nanoseconds a point, and a tenth of them whenever all are summed
+constexpr double kLost = 1e-300;      // masses that underflow are below this
 
 // mass * 2^exponent: C(n, j) p^j alone leaves the range of double long before C(n, j) p^j q^(n-j) does.
 struct Wide {
@@ -42,7 +43,8 @@ double Enumeration::size(const Composition& composition) {
     return total;
 }
 
-Enumeration::Enumeration(const Composition& composition, StopCheck stop) {
+Enumeration::Enumeration(const Composition& composition, StopCheck stop) : stop_(stop) {
+    stop.spend(kPointWork * size(composition));
     points_.push_back({0.0, 1.0});
     double reach = 0.0;
     for (const Term& t : composition.terms) {
@@ -129,6 +131,7 @@ constexpr double kSumErr = 2100.0 * kRound;
 }  // namespace
 
 Interval Enumeration::delta(double epsilon) const {
+    stop_.spend(0.2 * kPointWork * static_cast<double>(points_.size()));
     const auto at = [&](double eps) {
         return positive_sum(
             points_, [eps](const Point& p) { return p.loss > eps ? -p.mass * std::expm1(eps - p.loss) : 0.0; });
@@ -140,6 +143,7 @@ Interval Enumeration::delta(double epsilon) const {
 }
 
 Interval Enumeration::above(double epsilon) const {
+    stop_.spend(0.2 * kPointWork * static_cast<double>(points_.size()));
     const auto at = [&](double eps) {
         return positive_sum(points_, [eps](const Point& p) { return p.loss > eps ? p.mass : 0.0; });
     };
@@ -149,6 +153,7 @@ Interval Enumeration::above(double epsilon) const {
 }
 
 Interval Enumeration::below(double epsilon) const {
+    stop_.spend(0.2 * kPointWork * static_cast<double>(points_.size()));
     const auto at = [&](double eps) {
         return positive_sum(points_, [eps](const Point& p) { return p.loss < eps ? p.mass : 0.0; });
     };

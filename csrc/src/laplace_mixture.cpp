@@ -215,6 +215,7 @@ std::optional<LogBounds> Mixture::sum(const Composition& composition, Payoff pay
     std::vector<double> values(states_.size(), 0.0);
     for (int m = 0; m <= powers; ++m) {
         stop_();
+        stop_.spend(3.0 * steps);
         const bool counts = payoff == Payoff::tail || m % 2 == 1;
         for (std::size_t i = 0; i < states_.size(); ++i) {
             const State& s = states_[i];

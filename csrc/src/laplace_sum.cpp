@@ -171,8 +171,9 @@ std::optional<LogBounds> sum(double e0, double copies, double epsilon, Payoff pa
     for (int j = 0; j <= parts; ++j) g[static_cast<std::size_t>(j)].assign(static_cast<std::size_t>(j), 0.0);
     Moments moments(e0, f, rest, parts);
     for (int m = 0; m <= powers; ++m) {
-        moments.rise();
         stop();
+        stop.spend(2.0 * static_cast<double>(parts) * parts);
+        moments.rise();
         if (payoff == Payoff::delta && m % 2 == 0) continue;
         const double factor = payoff == Payoff::delta ? 2.0 : 1.0;
         for (int j = 1; j <= parts; ++j) {
@@ -270,6 +271,7 @@ std::optional<LogBounds> sum(double e0, double copies, double epsilon, Payoff pa
         }
         total += part;
         longest = std::max(longest, steps);
+        stop.spend(30.0 * steps);
     }
     if (!(total > 1e-200 && total < 1e250)) return std::nullopt;  // terms may have left the range of double
 

@@ -16,6 +16,9 @@ namespace {
 constexpr double kInf = std::numeric_limits<double>::infinity();
 // Points of the sums that place contours.
 constexpr double kMostPoints = 20000.0;
+// Nanoseconds of such a point: when it is tabulated, and in a sum.
+constexpr double kPointWork = 150.0;
+constexpr double kSumWork = 8.0;
 
 // The steps of one subsampled term, divided at `low` and `high`.
 struct Part {
@@ -187,13 +190,14 @@ public:
 
     LawKind kind() const override { return LawKind::largest_step; }
 
-    Cumulants cumulants(double c) const override {
+    Cumulants cumulants(double c, StopCheck stop) const override {
         Cumulants low;  // of the product of M_<^k
         double scale = -kInf;
         std::vector<Sums> under, inside;
         for (std::size_t i = 0; i < parts_.size(); ++i) {
             const double p = parts_[i].step.power(c);
             if (!(p <= grids_[i].most)) return {kInf, kInf, kInf};
+            stop.spend(kSumWork * static_cast<double>(grids_[i].below.size() + grids_[i].within.size()));
             under.push_back(sums(grids_[i], grids_[i].below, p, parts_[i].step.sign()));
             const double k = parts_[i].copies;
             low.value += k * under[i].log_mass;
@@ -232,7 +236,7 @@ public:
                 low.second + (b2 - b1 * b1 * std::exp(-b) / rest) / rest};
     }
 
-    std::unique_ptr<LossLine> line(double c, double reach, double, bool) const override {
+    std::unique_ptr<LossLine> line(double c, double reach, double, bool, StopCheck) const override {
         return std::make_unique<LargestStepLine>(parts_, c, reach);
     }
     double max_loss() const override {
@@ -279,6 +283,7 @@ private:
         const Window below = p.below();
         const Window within = p.within();
         const double scale = p.step.log_norm() + std::log(step);
+        p.stop.spend(kPointWork * (last - first) / step);
         for (double i = std::floor(first / step); i * step <= last; i += 1.0) {
             const double x = i * step;
             const double density = scale - x * x / (2.0 * s * s);
@@ -383,11 +388,20 @@ public:
     }
 
     LogBounds bounds() {
+        LogBounds best = {-kInf, most_};  // of all divisions
+        try {
+            divide(best);
+        } catch (const OutOfWork&) {  // what has been found holds
+        }
+        return {best.log_lower, std::min(best.log_upper, most_)};
+    }
+
+private:
+    void divide(LogBounds& best) {
         const double top = top_for(most_ - negligible_);
         pieces_.push_back(piece(-kInf, top));
         pieces_.push_back(piece(top, kInf));
         LogBounds sum = total();
-        LogBounds best = {-kInf, most_};  // of all divisions
         for (int contours = 0, cuts = 0;;) {
             stop_();
             const double enough = best.log_lower - narrow_;
@@ -408,10 +422,8 @@ public:
             sum = total();
             best = {std::max(best.log_lower, sum.log_lower), std::min(best.log_upper, sum.log_upper)};
         }
-        return {best.log_lower, std::min(best.log_upper, most_)};
     }
 
-private:
     // What is known of a piece: one exponential moment and its mass; a contour; or all there is to know.
     enum class Stage { moment, contour, done };
     struct Piece {
@@ -476,7 +488,7 @@ private:
     // be known.
     void look(Piece& p, double negligible) const {
         const Composition comp = composition(p.low, p.high);
-        const LogBounds found = comp.cumulants(0.0).first > epsilon_
+        const LogBounds found = comp.cumulants(0.0, stop_).first > epsilon_
                                     ? mostly_above(comp, epsilon_, negligible, stop_)
                                     : spectral_delta(comp, epsilon_, stop_);
         p.bounds.log_lower = std::max(p.bounds.log_lower, found.log_lower);

@@ -15,6 +15,10 @@ constexpr double kFewAtoms = 64.0;      // of a law that is turned on before any
 constexpr double kTurnedAtoms = 512.0;  // a node of a line takes as long as so many oscillators
 constexpr double kMostAtoms = 4096.0;   // of all laws together: 16 MB of tables
 constexpr double kMostCopies = 1e6;     // of atoms: rounding errors grow with their number
+// Nanoseconds: of a block, of an oscillator in it, of a node of a periodic line.
+constexpr double kBlockWork = 300.0;
+constexpr double kPartWork = 120.0;
+constexpr double kPeriodicWork = 250.0;
 
 // Loops run over multiples of this many nodes.
 constexpr std::size_t kLanes = 8;
@@ -170,7 +174,8 @@ double LineProduct::Periodic::distance(double from, double to) const {
     return std::max(0.0, gap - 8.0 * kRound * to);
 }
 
-LineProduct::LineProduct(const Composition& comp, double c, double spacing) : c_(c), h_(spacing) {
+LineProduct::LineProduct(const Composition& comp, double c, double spacing, StopCheck stop)
+    : c_(c), h_(spacing) {
     double size = 0.0;
     for (const Term& term : comp.terms) {
         double log_mass = 0.0;
@@ -178,12 +183,12 @@ LineProduct::LineProduct(const Composition& comp, double c, double spacing) : c_
         if (kind == LawKind::gaussian) {
             // exp(rho z(1+z)), relative to its value at c: exp(-rho t^2 + i rho t(1+2c)).
             const double part = term.copies * gaussian_rho(*term.law);
-            log_mass = term.law->cumulants(c).value * term.copies;
+            log_mass = term.law->cumulants(c, stop).value * term.copies;
             rho_ += part;
             rho_rel_ = std::max(rho_rel_, gaussian_rho_err(*term.law) + 8.0 * kRound);
             scale_err_ += std::fabs(log_mass) * rho_rel_;
         } else if (periodic(*term.law)) {
-            Periodic own = {PeriodicLine(*term.law, c, term.copies), term.copies};
+            Periodic own = {PeriodicLine(*term.law, c, term.copies, stop), term.copies};
             log_mass = term.copies * own.line.log_mass();
             scale_err_ += term.copies * own.line.log_mass_err();
             if (!better_turned(*term.law, own))
@@ -193,7 +198,7 @@ LineProduct::LineProduct(const Composition& comp, double c, double spacing) : c_
             else
                 many_.push_back(factor_of(term, c, own.line.log_mass()));
         } else {
-            const double own = term.law->cumulants(c).value;
+            const double own = term.law->cumulants(c, stop).value;
             log_mass = term.copies * own;
             laplace_ = laplace_ || kind == LawKind::laplace;
             (term.law->atom_count() > kFewAtoms ? many_ : few_).push_back(factor_of(term, c, own));
@@ -315,7 +320,8 @@ void LineProduct::multiply_by(const Periodic& p, double start, std::size_t count
     }
 }
 
-double LineProduct::evaluate(double first, std::size_t count, double negligible) {
+double LineProduct::evaluate(double first, std::size_t count, double negligible, StopCheck stop) {
+    stop.spend(kBlockWork);
     const double start = first * h_;
     const double last = start + static_cast<double>(count - 1) * h_;
     double log_bound = -rho_ * start * start * (1.0 - 1e-9);
@@ -336,18 +342,25 @@ double LineProduct::evaluate(double first, std::size_t count, double negligible)
             u_im_[j] = u.im;
         }
     const auto enough = [&] { return (largest(re_.data(), im_.data(), lanes) + slip) * envelope; };
+    const double share = static_cast<double>(lanes) / static_cast<double>(kBlock);
+    const auto part_work = [&](const Factor& f) {
+        return share * kPartWork * (static_cast<double>(f.parts.size()) + 2.0 * std::log2(f.copies + 1.0));
+    };
     for (const Factor& f : few_) {
+        stop.spend(part_work(f));
         multiply_by(f, start, lanes);
         const double most = enough();
         if (most <= negligible) return most * (1.0 + 1e-9);
     }
     for (const Factor& f : many_) {
+        stop.spend(part_work(f));
         multiply_by(f, start, lanes);
         const double most = enough();
         if (most <= negligible) return most * (1.0 + 1e-9);
     }
     std::copy_n(re_.begin(), count, q_re_.begin());
     std::copy_n(im_.begin(), count, q_im_.begin());
+    stop.spend(kPeriodicWork * static_cast<double>(periodic_.size() * count));
     for (const Periodic& p : periodic_) multiply_by(p, start, count);
     for (std::size_t j = 0; j < count; ++j) {
         const double t = start + static_cast<double>(j) * h_;

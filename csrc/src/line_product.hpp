@@ -27,7 +27,7 @@ public:
     static constexpr std::size_t kBlock = 256;
     static bool accepts(const Composition& composition);
 
-    LineProduct(const Composition& composition, double c, double spacing);
+    LineProduct(const Composition& composition, double c, double spacing, StopCheck stop);
 
     // Values are relative to exp(log_scale()), which is known to log_scale_err().
     double log_scale() const { return log_scale_; }
@@ -46,7 +46,7 @@ public:
 
     // The product at nodes first ... first + count - 1 (count <= kBlock). Where it is at most `negligible` at all
     // of them nothing is computed, and a bound is returned; otherwise -1.
-    double evaluate(double first, std::size_t count, double negligible);
+    double evaluate(double first, std::size_t count, double negligible, StopCheck stop);
     Complex value(std::size_t j) const { return {re_[j], im_[j]}; }
     double err(std::size_t j) const { return err_of_[j]; }
 

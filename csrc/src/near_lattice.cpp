@@ -22,12 +22,13 @@ constexpr std::int64_t kMostMultiple = 1 << 24;
 // may change. See Certified for what an infinite err means.
 class ScaledLine final : public LossLine {
 public:
-    ScaledLine(const LossLaw& law, double mismatch, double c, double copies) : c_(c), mismatch_(mismatch) {
+    ScaledLine(const LossLaw& law, double mismatch, double c, double copies, StopCheck stop)
+        : c_(c), mismatch_(mismatch) {
         if (law.kind() == LawKind::discrete_gaussian) {
-            periodic_ = std::make_unique<PeriodicLine>(law, c, copies);
+            periodic_ = std::make_unique<PeriodicLine>(law, c, copies, stop);
             mean_size_ = periodic_->mean_size();
         } else {
-            line_ = law.line(c, 0.0, copies, false);
+            line_ = law.line(c, 0.0, copies, false, stop);
             mean_size_ = std::max(std::fabs(law.max_loss()), std::fabs(law.min_loss()));
         }
         const Certified mass = value(0.0);
@@ -71,9 +72,9 @@ class ScaledLaw final : public LossLaw {
 public:
     ScaledLaw(LawPtr law, double mismatch) : law_(std::move(law)), mismatch_(mismatch) {}
     LawKind kind() const override { return law_->kind(); }
-    Cumulants cumulants(double c) const override { return law_->cumulants(c); }
-    std::unique_ptr<LossLine> line(double c, double, double copies, bool) const override {
-        return std::make_unique<ScaledLine>(*law_, mismatch_, c, copies);
+    Cumulants cumulants(double c, StopCheck stop) const override { return law_->cumulants(c, stop); }
+    std::unique_ptr<LossLine> line(double c, double, double copies, bool, StopCheck stop) const override {
+        return std::make_unique<ScaledLine>(*law_, mismatch_, c, copies, stop);
     }
     double max_loss() const override { return law_->max_loss(); }
     double min_loss() const override { return law_->min_loss(); }

@@ -14,7 +14,8 @@ bool is_discrete_laplace(const LossLaw& law) {
     return p.size() == 3 && p[0] == -1.0;
 }
 
-PeriodicLine::PeriodicLine(const LossLaw& law, double c, double copies) : line_(law.line(c, 0.0, copies, true)) {
+PeriodicLine::PeriodicLine(const LossLaw& law, double c, double copies, StopCheck stop)
+    : line_(law.line(c, 0.0, copies, true, stop)) {
     const std::vector<double> p = law.parameters();
     const Certified mass = line_->value(0.0);
     log_mass_ = mass.value.re;
@@ -23,7 +24,7 @@ PeriodicLine::PeriodicLine(const LossLaw& law, double c, double copies) : line_(
         // Losses shift/sigma^2 (shift/2 - x): a turn by the period 2 pi sigma^2/shift is one by pi shift.
         period_ = 2.0 * (kPi * two_prod(p[0], p[0])) / DoubleDouble(p[1]);
         odd_ = std::fmod(p[1], 2.0) != 0.0;
-        const Cumulants k = law.cumulants(c);
+        const Cumulants k = law.cumulants(c, stop);
         mean_size_ = 1.01 * std::sqrt(k.second + k.first * k.first);  // cumulants are good to many digits
     } else {                                                          // (n - 2x)/scale
         period_ = kPi * p[1];

@@ -21,7 +21,7 @@ bool is_discrete_laplace(const LossLaw& law);
 
 class PeriodicLine {
 public:
-    PeriodicLine(const LossLaw& law, double c, double copies);
+    PeriodicLine(const LossLaw& law, double c, double copies, StopCheck stop);
     struct Node {
         Complex value;
         double err;

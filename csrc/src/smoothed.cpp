@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "line_product.hpp"
+#include "work.hpp"
 
 namespace dpcore::detail {
 
@@ -15,6 +16,7 @@ constexpr double kPi = 3.14159265358979323846;
 constexpr double kMostNodes = 6e6;     // a second or two
 constexpr double kMostIndex = 0x1p27;  // j h is exact below
 constexpr int kMostTries = 4;          // each with up to ten times the nodes
+constexpr double kNodeWork = 70.0;     // nanoseconds of a node that is summed
 
 // e^{ix}, by its series where that is shorter: the first terms left out are x^8/8! and x^9/9!, below 2^-62.
 Complex turned(double x) {
@@ -77,7 +79,8 @@ void visit(LineProduct& product, const LineProduct::Windows& windows, double h, 
             const auto count =
                 static_cast<std::size_t>(std::min(static_cast<double>(LineProduct::kBlock), stop_at - next + 1.0));
             const double t = next * h;
-            const double bound = product.evaluate(next, count, next == 0.0 ? 0.0 : negligible(t));
+            const double bound = product.evaluate(next, count, next == 0.0 ? 0.0 : negligible(t), stop);
+            if (!(bound >= 0.0)) stop.spend(kNodeWork * static_cast<double>(count));
             if (bound >= 0.0) {
                 left_out(t, static_cast<double>(count), bound);
             } else {
@@ -163,11 +166,11 @@ bool smoothable(const Composition& comp) { return LineProduct::accepts(comp); }
 
 std::optional<LogBounds> smoothed_delta(const Composition& comp, double epsilon, double width, StopCheck stop) {
     if (!smoothable(comp)) return std::nullopt;
-    const ContourPlace place = spectral_place(comp, epsilon);
+    const ContourPlace place = spectral_place(comp, epsilon, stop);
     if (!place.valid) return std::nullopt;
     const double c = place.c;
     const double h = place.spacing;
-    LineProduct product(comp, c, h);
+    LineProduct product(comp, c, h, stop);
     const double rho = product.rho();
     const double total = std::exp(place.log_estimate) * 2.0 * kPi / h;
     Plan plan = {c, h, total, {}, 1e-3 * width * total * h * h, 0.0};
@@ -191,10 +194,13 @@ std::optional<LogBounds> smoothed_delta(const Composition& comp, double epsilon,
             smoothing = Smoothing(eta2, c);
             plan.end /= wider;
         }
-        const LogBounds found = smoothed_once(comp, epsilon, width, place, product, smoothing, plan, stop);
+        LogBounds found = {-kInf, kInf};
+        const bool enough = within(stop, 1.0, [&](StopCheck own) {
+            found = smoothed_once(comp, epsilon, width, place, product, smoothing, plan, own);
+        });
         out = {std::max(out.log_lower, found.log_lower), std::min(out.log_upper, found.log_upper)};
         // A sum of losses next to epsilon is what makes the bounds wider than they should be: look closer.
-        if (!(out.log_upper - out.log_lower > 2.0 * width) || wider > 0.7) break;
+        if (!(out.log_upper - out.log_lower > 2.0 * width) || wider > 0.7 || !enough) break;
         eta2 *= std::max(wider * wider, 0.01);
     }
     return out;

@@ -73,7 +73,7 @@ Saddle find_saddle(const Composition& comp, Quantity quantity, double eps, int s
         double p2 = 0.0;
         const double p = potential(c, p1, p2);
         stop();
-        const Cumulants k = comp.cumulants(c);
+        const Cumulants k = comp.cumulants(c, stop);
         const double first = k.first - eps + p1;
         const double second = k.second + p2;
         const double value = k.value - eps * c + p;
@@ -103,8 +103,9 @@ Saddle find_saddle(const Composition& comp, Quantity quantity, double eps, int s
     return out;
 }
 
-// What holds without any integral: the infinite mass below, and above it what bounded losses can add.
-LogBounds trivial(const Composition& comp, double eps) {
+}  // namespace
+
+LogBounds trivial_delta(const Composition& comp, double eps) {
     double log_rest = comp.log_finite_mass + comp.log_mass_err;
     if (std::isfinite(comp.max_loss)) log_rest += std::log(std::max(0.0, -std::expm1(eps - comp.max_loss)));
     log_rest += 8.0 * kLibm + 4.0 * kRound * std::fabs(log_rest);
@@ -115,8 +116,6 @@ LogBounds trivial(const Composition& comp, double eps) {
     const double all = (comp.infinite_mass_upper() + std::exp(log_rest)) * (1.0 + 8.0 * kLibm);
     return {log_below(p_lower), std::log(std::min(all, total)) + 4.0 * kLibm};
 }
-
-}  // namespace
 
 LogBounds add_infinite_mass(const Composition& comp, LogBounds finite) {
     double log_lower = finite.log_lower;
@@ -169,8 +168,8 @@ LogBounds finish(const Composition& comp, const Contour::Sum& sum, bool compleme
 struct Moments {
     double mean, variance;
 };
-Moments moments(const Composition& comp) {
-    const Cumulants k = comp.cumulants(0.0);
+Moments moments(const Composition& comp, StopCheck stop) {
+    const Cumulants k = comp.cumulants(0.0, stop);
     return {k.first, std::max(k.second, 1e-300)};
 }
 
@@ -178,12 +177,12 @@ int side_for(double eps, const Moments& m) { return eps < m.mean - std::sqrt(m.v
 
 }  // namespace
 
-Placement spectral_placement(const Composition& comp, double epsilon) {
+Placement spectral_placement(const Composition& comp, double epsilon, StopCheck stop) {
     Placement out;
-    const Moments m = moments(comp);
-    const Saddle s = find_saddle(comp, Quantity::delta, epsilon, 1, m.mean, m.variance);
+    const Moments m = moments(comp, stop);
+    const Saddle s = find_saddle(comp, Quantity::delta, epsilon, 1, m.mean, m.variance, stop);
     if (!std::isfinite(s.value)) return out;
-    const Cumulants k = comp.cumulants(s.c);
+    const Cumulants k = comp.cumulants(s.c, stop);
     if (!std::isfinite(k.value) || !(k.second > 0.0)) return out;
     out.c = s.c;
     out.value = k.value;
@@ -197,7 +196,7 @@ Placement spectral_placement(const Composition& comp, double epsilon) {
         // do.
         double width = std::min(std::sqrt(2.0 * kWindow / k.second), 4.0 * s.c);
         for (int i = 0; i < 24; ++i, width *= 0.8) {
-            const Cumulants at = comp.cumulants(s.c + direction * width);
+            const Cumulants at = comp.cumulants(s.c + direction * width, stop);
             const double need = (at.value - k.value - direction * width * k.first + kWindow) / width;
             if (std::isfinite(need) && need < best) {
                 best = need;
@@ -215,10 +214,10 @@ Placement spectral_placement(const Composition& comp, double epsilon) {
 
 namespace {
 // K at a real point, between two bounds; the lower one is -infinity where it is not known.
-LogBounds certified_moment(const Composition& comp, double c) {
+LogBounds certified_moment(const Composition& comp, double c, StopCheck stop) {
     double low = 0.0, high = 0.0, size = 0.0;
     for (const Term& t : comp.terms) {
-        const Certified v = t.law->line(c, 0.0, t.copies, comp.lattice.step > 0.0)->value(0.0);
+        const Certified v = t.law->line(c, 0.0, t.copies, comp.lattice.step > 0.0, stop)->value(0.0);
         const bool known = std::isfinite(v.err);
         low += known ? t.copies * (v.value.re - v.err) : -kInf;
         high += t.copies * (v.value.re + (known ? v.err : 0.0));
@@ -231,18 +230,18 @@ LogBounds certified_moment(const Composition& comp, double c) {
 }  // namespace
 
 double log_delta_estimate(const Composition& comp, double epsilon, StopCheck stop) {
-    const Moments m = moments(comp);
+    const Moments m = moments(comp, stop);
     const Saddle s = find_saddle(comp, Quantity::delta, epsilon, 1, m.mean, m.variance, stop);
     return s.value - 0.5 * std::log(2.0 * kPi * s.second);
 }
 
 double log_chernoff_above(const Composition& comp, double epsilon, StopCheck stop) {
-    const Moments m = moments(comp);
+    const Moments m = moments(comp, stop);
     const Saddle s = find_saddle(comp, Quantity::delta, epsilon, 1, m.mean, m.variance, stop);
     if (!std::isfinite(s.value)) return kInf;
     const auto bound = [&](double c) {
         stop();
-        const double at = certified_moment(comp, c).log_upper + log_payoff(c) - epsilon * c;
+        const double at = certified_moment(comp, c, stop).log_upper + log_payoff(c) - epsilon * c;
         return at + 8.0 * kRound * (std::fabs(at) + std::fabs(epsilon * c) + 1.0 + c);
     };
     // Next to the largest loss, or beyond nearly all of them, the saddle point runs off to where no moment can be
@@ -258,25 +257,25 @@ double log_chernoff_above(const Composition& comp, double epsilon, StopCheck sto
 }
 
 LogBounds mostly_above(const Composition& comp, double epsilon, double negligible, StopCheck stop) {
-    const LogBounds p = certified_moment(comp, 0.0);
-    const LogBounds q = certified_moment(comp, -1.0);
+    const LogBounds p = certified_moment(comp, 0.0, stop);
+    const LogBounds q = certified_moment(comp, -1.0, stop);
     // What E[(e^{eps-L} - 1)+] need not be known to, also beside the rest of this sum.
     const double main = -std::expm1(std::min(q.log_upper + epsilon - p.log_lower, 0.0));
     negligible = std::max(negligible, p.log_lower + std::log(main) - kAim);
     const auto moment = [&](double c) {
-        const double at = certified_moment(comp, c).log_upper + log_payoff(-1.0 - c) - c * epsilon;
+        const double at = certified_moment(comp, c, stop).log_upper + log_payoff(-1.0 - c) - c * epsilon;
         return at + 8.0 * kRound * (std::fabs(at) + std::fabs(c) * (1.0 + epsilon));
     };
     LogBounds rest = {-kInf, kInf};
     // Where hardly any loss is below eps the saddle point is far out; the first exponent that is enough will do.
     for (double c = -2.0; c > -1e12 && !(rest.log_upper <= negligible); c *= 2.0) {
         stop();
-        const Cumulants k = comp.cumulants(c);
+        const Cumulants k = comp.cumulants(c, stop);
         if (!std::isfinite(k.value) || !(k.first > epsilon)) break;
         if (k.value + log_payoff(-1.0 - c) - c * epsilon < negligible - 1.0) rest.log_upper = moment(c);
     }
     if (!(rest.log_upper <= negligible)) {
-        const Moments m = moments(comp);
+        const Moments m = moments(comp, stop);
         const Saddle s = find_saddle(comp, Quantity::delta, epsilon, -2, m.mean, m.variance, stop);
         if (std::isfinite(s.value)) {
             const double most = moment(s.c);
@@ -309,17 +308,17 @@ LogBounds mostly_above(const Composition& comp, double epsilon, double negligibl
     return out;
 }
 
-ContourPlace spectral_place(const Composition& comp, double epsilon) {
-    const Moments m = moments(comp);
-    const Saddle s = find_saddle(comp, Quantity::delta, epsilon, 1, m.mean, m.variance, {});
-    return std::isfinite(s.value) ? Contour::placed(comp, s.c, s.second, epsilon) : ContourPlace{};
+ContourPlace spectral_place(const Composition& comp, double epsilon, StopCheck stop) {
+    const Moments m = moments(comp, stop);
+    const Saddle s = find_saddle(comp, Quantity::delta, epsilon, 1, m.mean, m.variance, stop);
+    return std::isfinite(s.value) ? Contour::placed(comp, s.c, s.second, epsilon, stop) : ContourPlace{};
 }
 
 LogBounds spectral_delta(const Composition& comp, double epsilon, StopCheck stop) {
     if (comp.terms.empty() || comp.log_finite_mass == -kInf || epsilon >= comp.max_loss)
         return {log_below(comp.infinite_mass_lower()), log_above(comp.infinite_mass_upper())};
-    const Moments m = moments(comp);
-    const LogBounds fallback = trivial(comp, epsilon);
+    const Moments m = moments(comp, stop);
+    const LogBounds fallback = trivial_delta(comp, epsilon);
     const Saddle saddle =
         find_saddle(comp, Quantity::delta, epsilon, side_for(epsilon, m), m.mean, m.variance, stop);
     if (!std::isfinite(saddle.value)) return fallback;
@@ -340,7 +339,7 @@ Tails spectral_tails(const Composition& comp, double at, StopCheck stop) {
     const double finite = std::exp(comp.log_finite_mass);
     if (at > comp.max_loss) return {{p_lower, p_upper}, {finite - slack, std::min(1.0, finite + slack)}};
     if (at < comp.min_loss) return {{total - slack, std::min(1.0, total + slack)}, {0.0, 0.0}};
-    const Moments m = moments(comp);
+    const Moments m = moments(comp, stop);
     const Interval nothing = {0.0, 1.0};
     Tails out = {nothing, nothing};
     if (at >= comp.max_loss) out.above = {p_lower, p_upper};
@@ -400,99 +399,109 @@ Interval spectral_epsilon(const Composition& comp, double delta, StopCheck stop)
     const double goal = std::log(delta);
     const double goal_low = log_below(delta);  // at most this: certainly at most delta
     const double goal_high = log_above(delta);
-    const LogBounds at0 = spectral_delta(comp, 0.0, stop);
-    if (at0.log_upper <= goal_low) return {0.0, 0.0};
-    // Saddle-point estimate: eps as a function of c, then contours with Newton steps in log delta.
-    const Moments m = moments(comp);
     double lo = 0.0;  // certified delta(lo) > delta, or 0
-    double hi = std::isfinite(top) ? std::max(top, 0.0) : kInf;
-    bool lo_certified = at0.log_lower > goal_high;
-    const double p_mid = 0.5 * (p_lower + p_upper);
-    double eps = std::max(0.0, m.mean + std::sqrt(m.variance) * std::sqrt(2.0 * std::max(0.0, -goal - 0.5)) * 0.8);
-    if (p_mid < delta) {
-        const double finite_goal = std::log(delta - p_mid);
-        for (int i = 0; i < 60; ++i) {
-            if (!(eps < hi)) eps = 0.5 * (lo + hi);
-            const Saddle s = find_saddle(comp, Quantity::delta, eps, 1, m.mean, m.variance, stop);
-            if (!std::isfinite(s.value)) break;
-            const double estimate = s.value - 0.5 * std::log(2.0 * kPi * s.second);
-            const double step = (estimate - finite_goal) / s.c;  // d log delta / d eps is about -c
-            const double limit = 3.0 * std::sqrt(m.variance) + 0.5 * std::fabs(eps);
-            const double next = std::max(0.0, eps + std::max(-limit, std::min(limit, step)));
-            const bool done = std::fabs(estimate - finite_goal) < 0.1 || next == eps;
-            eps = next;
-            if (done) break;
-        }
-        if (!(eps < hi)) eps = 0.5 * (lo + hi);
-    }
+    const double hi = std::isfinite(top) ? std::max(top, 0.0) : kInf;
     double best_hi = hi;
-    for (int round = 0; round < 60; ++round) {
-        const int side = side_for(eps, m);
-        const Saddle saddle = find_saddle(comp, Quantity::delta, eps, side, m.mean, m.variance, stop);
-        std::unique_ptr<Contour> contour;
-        if (std::isfinite(saddle.value))
-            contour = std::make_unique<Contour>(comp, Quantity::delta, saddle.c, saddle.second, eps, stop);
-        if (contour == nullptr || !contour->usable()) return {lo_certified ? lo : 0.0, best_hi};
-        const auto look = [&](double e) { return finish(comp, contour->evaluate(e), contour->complement()); };
-        // Newton on this contour while eps stays near.
-        const double start = eps;
-        bool moved_far = false;
-        double last_width = kInf;
-        for (int i = 0; i < 12; ++i) {
-            const Contour::Sum s = contour->evaluate(eps);
-            const LogBounds b = finish(comp, s, contour->complement());
-            if (b.log_lower > goal_high && eps > lo) lo = eps, lo_certified = true;
-            if (b.log_upper <= goal_low && eps < best_hi) best_hi = eps;
-            const double value =
-                0.5 * (std::exp(b.log_lower - goal) + std::exp(std::min(b.log_upper - goal, 50.0)));
-            last_width = b.log_upper - b.log_lower;
-            const double rate = s.slope * std::exp(s.scale - goal);  // d(delta/goal)/d eps < 0
-            if (!(rate < 0.0) || !std::isfinite(value)) {
-                moved_far = true;
-                eps = std::isfinite(best_hi) ? 0.5 * (lo + best_hi) : 2.0 * eps + 1.0;
-                break;
-            }
-            // Newton in log delta; for delta near 1 in delta itself.
-            double step = contour->complement() ? (1.0 - value) / rate : -std::log(value) * value / rate;
-            double next = eps + step;
-            if (!(next > lo)) next = 0.5 * (lo + eps);
-            if (!(next < best_hi)) next = 0.5 * (best_hi + eps);
-            const double scale = 1.0 / std::sqrt(saddle.second);
-            if (std::fabs(next - start) > 2.0 / scale * 0.5) {
+    bool lo_certified = false;
+    const auto search = [&] {
+        const LogBounds at0 = spectral_delta(comp, 0.0, stop);
+        if (at0.log_upper <= goal_low) return Interval{0.0, 0.0};
+        // Saddle-point estimate: eps as a function of c, then contours with Newton steps in log delta.
+        const Moments m = moments(comp, stop);
+        lo_certified = at0.log_lower > goal_high;
+        const double p_mid = 0.5 * (p_lower + p_upper);
+        double eps =
+            std::max(0.0, m.mean + std::sqrt(m.variance) * std::sqrt(2.0 * std::max(0.0, -goal - 0.5)) * 0.8);
+        if (p_mid < delta) {
+            const double finite_goal = std::log(delta - p_mid);
+            for (int i = 0; i < 60; ++i) {
+                if (!(eps < hi)) eps = 0.5 * (lo + hi);
+                const Saddle s = find_saddle(comp, Quantity::delta, eps, 1, m.mean, m.variance, stop);
+                if (!std::isfinite(s.value)) break;
+                const double estimate = s.value - 0.5 * std::log(2.0 * kPi * s.second);
+                const double step = (estimate - finite_goal) / s.c;  // d log delta / d eps is about -c
+                const double limit = 3.0 * std::sqrt(m.variance) + 0.5 * std::fabs(eps);
+                const double next = std::max(0.0, eps + std::max(-limit, std::min(limit, step)));
+                const bool done = std::fabs(estimate - finite_goal) < 0.1 || next == eps;
                 eps = next;
-                moved_far = true;
-                break;
+                if (done) break;
             }
-            const bool settled =
-                std::fabs(next - eps) <= 1e-15 * std::fabs(eps) + 1e-14 * std::fabs(value / rate) ||
-                std::fabs(std::log(value)) <= 2.0 * last_width;
-            eps = next;
-            if (settled) break;
+            if (!(eps < hi)) eps = 0.5 * (lo + hi);
         }
-        if (moved_far) continue;
-        // Finish outward: smallest steps that certify both sides.
-        const Contour::Sum s = contour->evaluate(eps);
-        const double rate = std::fabs(s.slope) * std::exp(s.scale - goal);
-        double step = std::max(1e-15 * eps, 2.0 * std::max(last_width, 1e-15) / std::max(rate, 1e-300));
-        // Bounds without a width (a contour that cannot tell) make the step infinite: nothing to look for then.
-        for (double w = step; std::isfinite(w) && (best_hi > eps + w || !(best_hi < kInf)); w *= 2.0) {
-            if (look(eps + w).log_upper <= goal_low) {
-                best_hi = eps + w;
-                break;
+        for (int round = 0; round < 60; ++round) {
+            const int side = side_for(eps, m);
+            const Saddle saddle = find_saddle(comp, Quantity::delta, eps, side, m.mean, m.variance, stop);
+            std::unique_ptr<Contour> contour;
+            if (std::isfinite(saddle.value))
+                contour = std::make_unique<Contour>(comp, Quantity::delta, saddle.c, saddle.second, eps, stop);
+            if (contour == nullptr || !contour->usable()) return Interval{lo_certified ? lo : 0.0, best_hi};
+            const auto look = [&](double e) { return finish(comp, contour->evaluate(e), contour->complement()); };
+            // Newton on this contour while eps stays near.
+            const double start = eps;
+            bool moved_far = false;
+            double last_width = kInf;
+            for (int i = 0; i < 12; ++i) {
+                const Contour::Sum s = contour->evaluate(eps);
+                const LogBounds b = finish(comp, s, contour->complement());
+                if (b.log_lower > goal_high && eps > lo) lo = eps, lo_certified = true;
+                if (b.log_upper <= goal_low && eps < best_hi) best_hi = eps;
+                const double value =
+                    0.5 * (std::exp(b.log_lower - goal) + std::exp(std::min(b.log_upper - goal, 50.0)));
+                last_width = b.log_upper - b.log_lower;
+                const double rate = s.slope * std::exp(s.scale - goal);  // d(delta/goal)/d eps < 0
+                if (!(rate < 0.0) || !std::isfinite(value)) {
+                    moved_far = true;
+                    eps = std::isfinite(best_hi) ? 0.5 * (lo + best_hi) : 2.0 * eps + 1.0;
+                    break;
+                }
+                // Newton in log delta; for delta near 1 in delta itself.
+                double step = contour->complement() ? (1.0 - value) / rate : -std::log(value) * value / rate;
+                double next = eps + step;
+                if (!(next > lo)) next = 0.5 * (lo + eps);
+                if (!(next < best_hi)) next = 0.5 * (best_hi + eps);
+                const double scale = 1.0 / std::sqrt(saddle.second);
+                if (std::fabs(next - start) > 2.0 / scale * 0.5) {
+                    eps = next;
+                    moved_far = true;
+                    break;
+                }
+                const bool settled =
+                    std::fabs(next - eps) <= 1e-15 * std::fabs(eps) + 1e-14 * std::fabs(value / rate) ||
+                    std::fabs(std::log(value)) <= 2.0 * last_width;
+                eps = next;
+                if (settled) break;
             }
-            if (w > 1e6 * step) break;
-        }
-        for (double w = step; lo < eps - w; w *= 2.0) {
-            if (look(eps - w).log_lower > goal_high) {
-                lo = eps - w;
-                lo_certified = true;
-                break;
+            if (moved_far) continue;
+            // Finish outward: smallest steps that certify both sides.
+            const Contour::Sum s = contour->evaluate(eps);
+            const double rate = std::fabs(s.slope) * std::exp(s.scale - goal);
+            double step = std::max(1e-15 * eps, 2.0 * std::max(last_width, 1e-15) / std::max(rate, 1e-300));
+            // Bounds without a width (a contour that cannot tell) make the step infinite: nothing to look for
+            // then.
+            for (double w = step; std::isfinite(w) && (best_hi > eps + w || !(best_hi < kInf)); w *= 2.0) {
+                if (look(eps + w).log_upper <= goal_low) {
+                    best_hi = eps + w;
+                    break;
+                }
+                if (w > 1e6 * step) break;
             }
-            if (w > 1e6 * step) break;
+            for (double w = step; lo < eps - w; w *= 2.0) {
+                if (look(eps - w).log_lower > goal_high) {
+                    lo = eps - w;
+                    lo_certified = true;
+                    break;
+                }
+                if (w > 1e6 * step) break;
+            }
+            return Interval{lo_certified ? lo : 0.0, best_hi};
         }
+        return Interval{lo_certified ? lo : 0.0, best_hi};
+    };
+    try {
+        return search();
+    } catch (const OutOfWork&) {  // the ends found so far
         return {lo_certified ? lo : 0.0, best_hi};
     }
-    return {lo_certified ? lo : 0.0, best_hi};
 }
 
 }  // namespace dpcore

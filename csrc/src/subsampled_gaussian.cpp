@@ -2,6 +2,7 @@
 // Gaussian". One step and the sums over its outputs are in subsampled_step.hpp.
 #include <algorithm>
 #include <limits>
+#include <utility>
 #include <vector>
 
 #include "dpcore/loss_law.hpp"
@@ -13,6 +14,9 @@ namespace {
 
 constexpr double kInf = std::numeric_limits<double>::infinity();
 constexpr double kMaxNodes = detail::SubsampledStep::kMaxNodes;
+// Outputs beyond which a sum that places contours looks at the humps of the density only; nanoseconds of one.
+constexpr double kManyOutputs = 8192.0;
+constexpr double kOutputWork = 40.0;
 
 using detail::StepSum;
 using detail::SubsampledStep;
@@ -25,8 +29,12 @@ struct Node {
 
 class SubsampledLine final : public LossLine {
 public:
-    SubsampledLine(const SubsampledStep& step, double c, double reach, double copies)
-        : m_(step), c_(c), copies_(copies), sum_(step, Window{}, c, reach, 1e-14 / std::max(1.0, copies), true) {
+    SubsampledLine(const SubsampledStep& step, double c, double reach, double copies, StopCheck stop)
+        : m_(step),
+          c_(c),
+          copies_(copies),
+          stop_(stop),
+          sum_(step, Window{}, c, reach, 1e-14 / std::max(1.0, copies), true, stop) {
         for (const StepSum::Node& n : sum_.nodes()) nodes_.push_back({n.loss, n.weight});
         mass_ = sum_.mass();
     }
@@ -91,6 +99,7 @@ private:
 
     SubsampledStep m_;
     double c_, copies_;
+    StopCheck stop_;
     StepSum sum_;
     std::vector<Node> nodes_;
     double mass_ = 1.0;
@@ -231,6 +240,7 @@ void SubsampledLine::tabulate() const {
         lost += 1e-9;
     }
     const auto sample = [&](double t) {
+        stop_.spend(30.0 * static_cast<double>(coarse.size()));
         double re = 0.0, im = 0.0;
         for (const Node& n : coarse) {
             re += n.weight * std::cos(t * (n.loss - mean));
@@ -277,30 +287,52 @@ class SubsampledLaw final : public LossLaw {
 public:
     explicit SubsampledLaw(SubsampledStep model) : m_(model) {}
     LawKind kind() const override { return LawKind::subsampled_gaussian; }
-    Cumulants cumulants(double c) const override {
+    Cumulants cumulants(double c, StopCheck stop) const override {
         const double p = m_.power(c);
         const double step = std::min(0.5 * m_.sigma, 0.5 * m_.sigma * m_.sigma) * 0.9;
         const double low = m_.lowest(p, 9.0);
         const double high = m_.highest(p, 9.0);
+        // Outputs from which the tilted density is summed, and up to which.
+        std::vector<std::pair<double, double>> spans = {{low, high}};
+        if ((high - low) / step > kManyOutputs) {
+            // For a large power it has a hump at the least root of x = p r(x) and one at the largest, of a width
+            // of sigma or so: only these.
+            const double wide = 40.0 * m_.sigma;
+            const auto root = [&](double x) {
+                for (int i = 0; i < 200; ++i) {
+                    const double next = p * m_.posterior(x);
+                    if (std::fabs(next - x) < 0.1 * m_.sigma) break;
+                    x = next;
+                }
+                return x;
+            };
+            const double first = std::clamp(root(0.0), low, high);
+            const double last = std::clamp(root(p), low, high);
+            spans = {{std::max(low, first - wide), std::min(high, first + wide)}};
+            const double from = std::max(last - wide, spans[0].second + step);
+            if (from < high) spans.emplace_back(from, std::min(high, last + wide));
+        }
         double less = 0.0, mass = 0.0, first = 0.0, second = 0.0, top = -kInf;
         const double scale = m_.log_norm() + std::log(step);
-        const double count = std::min((high - low) / step, kMaxNodes);
         // Two passes only where the tilted mass would overflow.
         double shift = 0.0;
         for (int pass = 0; pass < 2; ++pass) {
             less = mass = first = second = 0.0;
-            for (double i = 0.0; i <= count; i += 1.0) {
-                const double x = low + i * step;
-                const double l = m_.lambda(x);
-                const double e = m_.log_density(x, l, p) + scale;
-                top = std::max(top, e);
-                const double w = std::exp(e - shift);
-                const double loss = m_.sign() * l;
-                less += c * loss > 0.0 ? -w * std::expm1(-c * loss)
-                                       : std::exp(e - shift - c * loss) * std::expm1(c * loss);
-                mass += w;
-                first += w * loss;
-                second += w * loss * loss;
+            for (const auto& [start, end] : spans) {
+                stop.spend(kOutputWork * (end - start) / step);
+                for (double i = 0.0; i <= (end - start) / step; i += 1.0) {
+                    const double x = start + i * step;
+                    const double l = m_.lambda(x);
+                    const double e = m_.log_density(x, l, p) + scale;
+                    top = std::max(top, e);
+                    const double w = std::exp(e - shift);
+                    const double loss = m_.sign() * l;
+                    less += c * loss > 0.0 ? -w * std::expm1(-c * loss)
+                                           : std::exp(e - shift - c * loss) * std::expm1(c * loss);
+                    mass += w;
+                    first += w * loss;
+                    second += w * loss * loss;
+                }
             }
             if (top < 600.0) break;
             shift = top;
@@ -309,8 +341,8 @@ public:
         const double value = shift == 0.0 && std::fabs(less) < 0.5 ? std::log1p(less) : std::log(mass) + shift;
         return {value, mean, std::max(second / mass - mean * mean, 1e-300)};
     }
-    std::unique_ptr<LossLine> line(double c, double reach, double copies, bool) const override {
-        return std::make_unique<SubsampledLine>(m_, c, reach, copies);
+    std::unique_ptr<LossLine> line(double c, double reach, double copies, bool, StopCheck stop) const override {
+        return std::make_unique<SubsampledLine>(m_, c, reach, copies, stop);
     }
     double max_loss() const override { return m_.removal ? kInf : -std::log1p(-m_.q) * (1.0 + kLibm); }
     double min_loss() const override { return m_.removal ? std::log1p(-m_.q) * (1.0 + kLibm) : -kInf; }

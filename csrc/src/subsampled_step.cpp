@@ -14,11 +14,19 @@ namespace {
 constexpr double kInf = std::numeric_limits<double>::infinity();
 constexpr double kPi = 3.14159265358979323846;
 constexpr double kMaxWindowNodes = 20000.0;
+// Nanoseconds: of a node with its share of the certificate, of a cell on one path of the envelope, of its term
+// there, and of a sine and a cosine.
+constexpr double kNodeWork = 250.0;
+constexpr double kCellWork = 50.0;
+constexpr double kTermWork = 4.0;
+constexpr double kAngleWork = 15.0;
 // log of what the window of least sharpness may fall short of one of sharpness b, over b: 1/b near two close
 // edges.
 constexpr double kSharper = 0.35;
 // A step of 26 bits: its multiples are exact up to this one.
 constexpr double kMostMultiple = 0x1p27;
+// And beyond this one neighbours are hardly told apart.
+constexpr double kMostCells = 0x1p46;
 double rounded_step(double h) {
     int exponent = 0;
     const double fraction = std::frexp(h, &exponent);
@@ -91,7 +99,13 @@ double Window::weight_err(double x, double x_err) const {
 
 StepSum::StepSum(const SubsampledStep& step, const Window& window, double c, double reach, double tolerance,
                  bool less_one, StopCheck stop)
-    : m_(step), window_(window), c_(c), reach_(reach), tolerance_(tolerance), less_one_wanted_(less_one) {
+    : m_(step),
+      window_(window),
+      stop_(stop),
+      c_(c),
+      reach_(reach),
+      tolerance_(tolerance),
+      less_one_wanted_(less_one) {
     const double p = m_.power(c);
     const double deviations = std::sqrt(2.0 * std::log(1.0 / tolerance)) + 1.0;
     double& left = left_;
@@ -125,13 +139,15 @@ StepSum::StepSum(const SubsampledStep& step, const Window& window, double c, dou
     // Smaller steps until the certificate holds. Powers of a fixed factor keep the choice deterministic.
     double before = kInf;
     for (int attempt = 0;; ++attempt) {
-        if (!((right - left) / h <= (window_.open() ? SubsampledStep::kMaxNodes : kMaxWindowNodes))) {
+        if (!((right - left) / h <= (window_.open() ? SubsampledStep::kMaxNodes : kMaxWindowNodes)) ||
+            !(std::max(std::fabs(left), std::fabs(right)) < kMostCells * h)) {
             quadrature_ = kInf;
             break;
         }
         stop();
         h = rounded_step(h);
         work_ += (right - left) / h;
+        stop.spend(kNodeWork * (right - left) / h);
         build(left, right, h);
         const double strip = strip_error(h, reach);
         quadrature_ = strip + tail_;
@@ -157,6 +173,11 @@ double StepSum::far_end(double p, double deviations, double reach) {
     const double needed = 4.0 * (width * (most + reach * angle + std::max(-start, 0.0) + 1.0) / s2 + 1.0);
     const double end = start + width * (0.5 * std::asinh(needed) + std::asinh(2.0 * deviations) + 1.0);
     const double cell = 0.125 * width;
+    // So far out that cells are no longer distinct numbers nothing is known.
+    if (!(std::fabs(start) + end - start < kMostCells * cell)) {
+        beyond_ = kInf;
+        return start;
+    }
     std::vector<double> bound;  // log of the mass of each cell
     double top = -kInf;
     for (double x = start; x < end; x += cell) {
@@ -246,6 +267,7 @@ void StepSum::expect(double spacing) const {
     turning_.step_cosine.resize(n);
     turning_.step_sine.resize(n);
     const double part = less_one_wanted_ ? 0.5 : 1.0;
+    stop_.spend(kAngleWork * static_cast<double>(n));
     for (std::size_t i = 0; i < n; ++i) {
         turning_.step_cosine[i] = std::cos(part * spacing * losses_[i]);
         turning_.step_sine[i] = std::sin(part * spacing * losses_[i]);
@@ -525,6 +547,7 @@ double StepSum::log_envelope(double from) const {
     if (paths_.empty()) tabulate();
     double best = log_mass_upper();
     for (const Path& path : paths_) {
+        stop_.spend(kTermWork * static_cast<double>(path.cells.size()));
         double sum = 0.0;
         for (std::size_t i = 0; i < path.cells.size(); ++i)
             sum += path.cells[i] * std::exp(std::max(-from * path.theta[i], -700.0));
@@ -564,6 +587,7 @@ void StepSum::tabulate() const {
         const double v = a / (s * s);
         if (v > 1.5) break;
         const double alpha = window_.open() ? 0.0 : a / window_.width;
+        stop_.spend(kCellWork * static_cast<double>(count));
         Path path;
         path.log_lead = 0.5 * v * a + Window::log_lead(alpha) + (p < 0.0 ? p * std::log(std::cos(0.5 * v)) : 0.0);
         for (std::size_t i = 0; i < count; ++i) {

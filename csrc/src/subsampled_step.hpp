@@ -98,7 +98,7 @@ public:
     // less_one: the sum less 1 is wanted (where it is near 1); otherwise it may be tiny, and comes with a scale.
     // tolerance: relative error of the quadrature aimed at.
     StepSum(const SubsampledStep& step, const Window& window, double c, double reach, double tolerance,
-            bool less_one, StopCheck stop = {});
+            bool less_one, StopCheck stop);
 
     // The sum less 1, or the sum times exp(-log_scale()). Values at multiples of a spacing, asked for in order,
     // are cheaper once that is known: the nodes are turned on instead of asking for their sines and cosines.
@@ -142,6 +142,7 @@ private:
 
     SubsampledStep m_;
     Window window_;
+    StopCheck stop_;
     double c_;
     double reach_;
     double tolerance_;

@@ -55,7 +55,7 @@ TEST(envelopes_bound_the_function) {
         const bool lattice = law->lattice().step > 0.0;
         const double end = lattice ? 3.14159 / law->lattice().step : 60.0;
         for (const double c : {0.3, 4.0, -0.4}) {
-            const auto line = law->line(c, end, 1.0, lattice);
+            const auto line = law->line(c, end, 1.0, lattice, {});
             for (double from = 0.01; from < end; from *= 1.7) {
                 const double bound = line->log_envelope(from);
                 for (double t = from; t < end; t += end / 97.0) {

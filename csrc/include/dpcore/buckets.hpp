@@ -70,7 +70,7 @@ struct BucketQuery {
 };
 
 // Number of buckets a query would use; infinity when it cannot be answered.
-double bucket_count(const Composition& composition, double epsilon, const BucketQuery& query);
+double bucket_count(const Composition& composition, double epsilon, const BucketQuery& query, StopCheck stop = {});
 LogBounds bucket_delta(const Composition& composition, double epsilon, const BucketQuery& query,
                        StopCheck stop = {});
 

@@ -36,7 +36,7 @@ struct Composition {
     Lattice lattice;                    // common lattice, step 0 if there is none
 
     static Composition of(std::vector<Term> terms);
-    Cumulants cumulants(double c) const;
+    Cumulants cumulants(double c, StopCheck stop = {}) const;
     double infinite_mass_lower() const;
     double infinite_mass_upper() const;
 };

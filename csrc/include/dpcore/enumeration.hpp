@@ -32,6 +32,7 @@ private:
     struct Point {
         double loss, mass;
     };
+    StopCheck stop_;
     std::vector<Point> points_;
     double loss_err_ = 0.0;  // absolute
     double mass_err_ = 0.0;  // relative

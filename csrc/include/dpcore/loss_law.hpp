@@ -82,10 +82,12 @@ class LossLaw {
 public:
     virtual ~LossLaw() = default;
     virtual LawKind kind() const = 0;
-    virtual Cumulants cumulants(double c) const = 0;
+    virtual Cumulants cumulants(double c, StopCheck stop) const = 0;
     // copies: how often the law occurs in the composition; the certificate of a quadrature is chosen accordingly.
     // reach: the largest t at which full accuracy is wanted. lattice: the envelope only has to hold up to pi/step.
-    virtual std::unique_ptr<LossLine> line(double c, double reach, double copies, bool lattice) const = 0;
+    // stop: heeded while the line is opened, and by it.
+    virtual std::unique_ptr<LossLine> line(double c, double reach, double copies, bool lattice,
+                                           StopCheck stop) const = 0;
     virtual double max_loss() const = 0;  // of the finite part; rounded up
     virtual double min_loss() const = 0;  // rounded down
     virtual Lattice lattice() const { return {}; }

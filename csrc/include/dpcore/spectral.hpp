@@ -25,6 +25,8 @@ namespace dpcore {
 enum class Quantity { delta, tail };
 
 LogBounds spectral_delta(const Composition& composition, double epsilon, StopCheck stop = {});
+// What holds without any integral: the infinite mass below, and above it what bounded losses can add.
+LogBounds trivial_delta(const Composition& composition, double epsilon);
 
 // Pr[L > at] with the infinite mass, and Pr[L < at], both strict.
 struct Tails {
@@ -48,7 +50,7 @@ struct Placement {
     double far = 0.0;       // Chernoff points above and below c for the two ends of that window
     double near = 0.0;
 };
-Placement spectral_placement(const Composition& composition, double epsilon);
+Placement spectral_placement(const Composition& composition, double epsilon, StopCheck stop = {});
 
 // A contour for delta(eps) on c > 0 that is placed but not evaluated: the trapezoid rule with this spacing is off
 // by at most exp(log_alias), relative to exp(K(c) - eps c), as is the estimate of the result.
@@ -59,7 +61,7 @@ struct ContourPlace {
     double log_alias = 0.0;
     double log_estimate = 0.0;
 };
-ContourPlace spectral_place(const Composition& composition, double epsilon);
+ContourPlace spectral_place(const Composition& composition, double epsilon, StopCheck stop = {});
 
 // Saddle-point estimate of the logarithm of the finite part of delta(eps): no bound, and cheap.
 double log_delta_estimate(const Composition& composition, double epsilon, StopCheck stop = {});

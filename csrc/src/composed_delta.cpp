@@ -1,0 +1,153 @@
+#include "composed_delta.hpp"
+
+#include <cmath>
+#include <limits>
+#include <optional>
+#include <stdexcept>
+
+#include "closed_forms.hpp"
+#include "dpcore/buckets.hpp"
+#include "dpcore/enumeration.hpp"
+#include "laplace_mixture.hpp"
+#include "largest_step.hpp"
+#include "near_lattice.hpp"
+#include "smoothed.hpp"
+#include "work.hpp"
+
+namespace dpcore::detail {
+
+namespace {
+
+constexpr double kInf = std::numeric_limits<double>::infinity();
+// Buckets that auto is willing to use when the contour decays too slowly.
+constexpr double kAutoBuckets = 4194304.0;
+// And where the work for those is too much: a tenth as many, for a hundred times the width.
+constexpr double kCoarser = 100.0;
+
+LogBounds with_infinite(const Composition& comp, const Interval& finite) {
+    const double low = (finite.lower + comp.infinite_mass_lower()) * (1.0 - kLibm);
+    const double high = (finite.upper + comp.infinite_mass_upper()) * (1.0 + kLibm);
+    const auto widen = [](double l, double sign) {
+        return std::isfinite(l) ? l + sign * 2.0 * kLibm * (1.0 + std::fabs(l)) : l;
+    };
+    return {widen(std::log(low), -1.0), widen(std::log(high), 1.0)};
+}
+
+// The finite sum of a few Laplace releases is part of the spectral engine. It goes first where contours are slow.
+std::optional<LogBounds> few_laplace_delta(const Composition& comp, double epsilon, StopCheck stop) {
+    if (!has_laplace_sum(comp) || !laplace_mixture_first(comp, epsilon)) return std::nullopt;
+    const auto sum = laplace_mixture_delta(comp, epsilon, stop);
+    const bool narrow = sum && (sum->log_upper == -kInf || sum->log_upper - sum->log_lower <= kContentWidth);
+    return narrow ? sum : std::nullopt;
+}
+}  // namespace
+
+bool single(const Composition& comp, LawKind kind) {
+    return comp.terms.size() == 1 && comp.terms[0].copies == 1.0 && comp.terms[0].law->kind() == kind;
+}
+
+double enumeration_size(const Composition& comp) {
+    return comp.atomic && !comp.terms.empty() && comp.log_finite_mass > -kInf ? Enumeration::size(comp) : kInf;
+}
+
+LogBounds contour_delta(const Composition& comp, double epsilon, double content, StopCheck stop) {
+    const double samples = expected_samples(comp);
+    LogBounds out = {-kInf, kInf};
+    const auto narrow = [&] { return out.log_upper - out.log_lower <= content; };
+    const auto one = [&](StopCheck own) { out = intersect(out, spectral_delta(comp, epsilon, own)); };
+    // On addition the heavy tail is on the side of small losses, which c > 0 makes light.
+    const bool later = samples > 0.0 && samples < kFewSamples && !std::isfinite(comp.max_loss);
+    if (!later) within(stop, 0.5, one);
+    if (samples == 0.0 || narrow()) return out;
+    within(stop, 0.8,
+           [&](StopCheck own) { out = intersect(out, largest_step_delta(comp, epsilon, content, own)); });
+    if (later && samples >= kHardlyAny && !narrow()) within(stop, 1.0, one);
+    return out;
+}
+
+LogBounds log_delta_of(const Composition& comp, double epsilon, Method method, StopCheck stop) {
+    const Engine engine = method.engine;
+    if (comp.terms.empty() || comp.log_finite_mass == -kInf || epsilon >= comp.max_loss)
+        return spectral_delta(comp, epsilon, stop);  // nothing finite lies above epsilon
+    if (engine == Engine::buckets) {
+        BucketQuery query;
+        query.step = method.step;
+        return bucket_delta(comp, epsilon, query, stop);
+    }
+    if (engine == Engine::automatic) {
+        if (single(comp, LawKind::gaussian)) return all_gaussian(comp, epsilon);
+        if (single(comp, LawKind::laplace)) return one_laplace(comp.terms[0].law->parameters()[0], epsilon);
+        if (single(comp, LawKind::subsampled_gaussian)) {
+            const std::vector<double> p = comp.terms[0].law->parameters();
+            return one_subsampled(p[0], p[1], p[2] != 0.0, epsilon);
+        }
+    }
+    LogBounds out = trivial_delta(comp, epsilon);
+    const auto content = [&](double width) {
+        return out.log_upper - out.log_lower <= width || out.log_upper == -kInf;
+    };
+    // An engine with its share of the work that is left; what it finds is in `out` in any case.
+    const auto attempt = [&](double share, auto&& engine_bounds) {
+        return within(stop, share, [&](StopCheck own) { out = intersect(out, engine_bounds(own)); });
+    };
+    const auto enumeration = [&](StopCheck own) {
+        return with_infinite(comp, Enumeration(comp, own).delta(epsilon));
+    };
+    if (engine == Engine::automatic && enumeration_size(comp) <= 64.0) {
+        attempt(0.5, enumeration);
+        // Next to an atom the rounding of its loss is everything; a contour on a lattice knows better.
+        if (!content(kContentWidth))
+            attempt(1.0, [&](StopCheck own) { return spectral_delta(comp, epsilon, own); });
+        return out;
+    }
+    bool found = false;
+    within(stop, 0.4, [&](StopCheck own) {
+        if (const auto narrow = few_laplace_delta(comp, epsilon, own)) {
+            out = *narrow;
+            found = true;
+        }
+    });
+    if (found) return out;
+    const auto near = near_lattice(comp);
+    const auto near_delta = [&](StopCheck own) { return near_lattice_delta(*near, epsilon, own); };
+    if (near && near->points <= kFewPoints) attempt(0.5, near_delta);
+    if (content(method.content)) return out;
+    attempt(0.5, [&](StopCheck own) { return contour_delta(comp, epsilon, method.content, own); });
+    if (content(method.content)) return out;
+    if (!(out.log_lower > -kInf))
+        attempt(0.2, [&](StopCheck own) {
+            const double most = log_chernoff_above(comp, epsilon, own);
+            return add_infinite_mass(comp, {-kInf, most});
+        });
+    if (has_laplace_sum(comp))
+        attempt(0.5, [&](StopCheck own) {
+            const auto sum = laplace_mixture_delta(comp, epsilon, own);
+            return sum ? *sum : out;
+        });
+    if (content(method.content)) return out;
+    if (engine == Engine::automatic && enumeration_size(comp) <= kMaxEnumeration) {
+        attempt(1.0, enumeration);
+        return out;
+    }
+    attempt(0.6, [&](StopCheck own) {
+        const auto smooth = smoothed_delta(comp, epsilon, kSmoothedShare * method.content, own);
+        return smooth ? *smooth : out;
+    });
+    if (near && near->points > kFewPoints && !content(method.content)) attempt(0.5, near_delta);
+    if (engine == Engine::spectral) return out;
+    BucketQuery query;
+    if (method.content > 1e-6) query.width *= kCoarser;  // an epsilon far from the one sought
+    for (int i = 0; i < 2 && !content(1e-5); ++i, query.width *= kCoarser)
+        if (attempt(0.7, [&](StopCheck own) {
+                if (bucket_count(comp, epsilon, query, own) > kAutoBuckets) return out;
+                try {
+                    return bucket_delta(comp, epsilon, query, own);
+                } catch (const std::length_error&) {  // one law alone is too wide for a grid: what is known stands
+                    return out;
+                }
+            }))
+            break;
+    return out;
+}
+
+}  // namespace dpcore::detail

@@ -129,7 +129,7 @@ LogBounds log_delta_of(const Composition& comp, double epsilon, Method method, S
         attempt(1.0, enumeration);
         return out;
     }
-    attempt(0.6, [&](StopCheck own) {
+    attempt(0.7, [&](StopCheck own) {
         const auto smooth = smoothed_delta(comp, epsilon, kSmoothedShare * method.content, own);
         return smooth ? *smooth : out;
     });

@@ -18,7 +18,7 @@ constexpr double kMostCopies = 1e6;     // of atoms: rounding errors grow with t
 // Nanoseconds: of a block, of an oscillator in it, of a node of a periodic line.
 constexpr double kBlockWork = 300.0;
 constexpr double kPartWork = 120.0;
-constexpr double kPeriodicWork = 250.0;
+constexpr double kPeriodicWork = 150.0;
 
 // Loops run over multiples of this many nodes.
 constexpr std::size_t kLanes = 8;

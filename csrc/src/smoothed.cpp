@@ -16,7 +16,7 @@ constexpr double kPi = 3.14159265358979323846;
 constexpr double kMostNodes = 6e6;     // a second or two
 constexpr double kMostIndex = 0x1p27;  // j h is exact below
 constexpr int kMostTries = 4;          // each with up to ten times the nodes
-constexpr double kNodeWork = 70.0;     // nanoseconds of a node that is summed
+constexpr double kNodeWork = 50.0;     // nanoseconds of a node that is summed
 
 // e^{ix}, by its series where that is shorter: the first terms left out are x^8/8! and x^9/9!, below 2^-62.
 Complex turned(double x) {

@@ -179,6 +179,11 @@ bool Contour::place(double second, double epsilon) {
         distance_ = 2.0 * kPi / h_ * (1.0 - 4.0 * kRound);
     }
     open_lines(std::sqrt(2.0 * (kAim + 3.0) / second) * 1.3);
+    return true;
+}
+
+// Tails with atoms off a lattice: what does not decay is taken away, if that is little.
+bool Contour::set_atoms_apart() {
     if (quantity_ == Quantity::tail && !lattice_ && !comp_.smooth) {
         double sum = -log_centre_;
         double size = std::fabs(log_centre_);

@@ -44,12 +44,12 @@ public:
     Contour(const Composition& composition, Quantity quantity, double c, double second, double epsilon,
             StopCheck stop)
         : comp_(composition), quantity_(quantity), c_(c), stop_(stop) {
-        usable_ = place(second, epsilon) && fill();
+        usable_ = place(second, epsilon) && set_atoms_apart() && fill();
     }
     // Placed only: no node is evaluated.
-    static ContourPlace placed(const Composition& composition, double c, double second, double epsilon,
-                               StopCheck stop) {
-        Contour contour(composition, Quantity::delta, c);
+    static ContourPlace placed(const Composition& composition, Quantity quantity, double c, double second,
+                               double epsilon, StopCheck stop) {
+        Contour contour(composition, quantity, c);
         contour.stop_ = stop;
         if (!contour.place(second, epsilon)) return {};
         return {true, c, contour.h_, contour.log_alias(epsilon, contour.distance_), contour.target_ + kAim};
@@ -80,6 +80,7 @@ private:
     };
 
     bool place(double second, double epsilon);
+    bool set_atoms_apart();
     bool fill();
     bool open_lines(double reach);
     double certified_upper(double c) const;

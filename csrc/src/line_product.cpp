@@ -13,8 +13,10 @@ namespace {
 constexpr double kInf = std::numeric_limits<double>::infinity();
 constexpr double kFewAtoms = 64.0;      // of a law that is turned on before any other kind of factor
 constexpr double kTurnedAtoms = 512.0;  // a node of a line takes as long as so many oscillators
-constexpr double kMostAtoms = 4096.0;   // of all laws together: 16 MB of tables
-constexpr double kMostCopies = 1e6;     // of atoms: rounding errors grow with their number
+constexpr double kMostAtoms = 8192.0;   // of all laws together: 32 MB of tables
+constexpr double kSoonDead = 1024.0;    // of so many oscillators few are left to turn on before all is negligible
+constexpr double kFewCopies = 64.0;
+constexpr double kMostCopies = 1e6;  // of atoms: rounding errors grow with their number
 // Nanoseconds: of a block, of an oscillator in it, of a node of a periodic line.
 constexpr double kBlockWork = 300.0;
 constexpr double kPartWork = 120.0;
@@ -65,10 +67,6 @@ DPCORE_CLONES double largest(const double* re, const double* im, std::size_t cou
     return std::sqrt(out);
 }
 
-bool periodic(const LossLaw& law) {
-    return law.kind() == LawKind::discrete_gaussian || (law.atom_count() > kFewAtoms && is_discrete_laplace(law));
-}
-
 }  // namespace
 
 bool LineProduct::accepts(const Composition& comp) {
@@ -76,11 +74,15 @@ bool LineProduct::accepts(const Composition& comp) {
     double atoms = 0.0;
     for (const Term& t : comp.terms) {
         const LawKind kind = t.law->kind();
-        if (kind == LawKind::laplace || kind == LawKind::gaussian || kind == LawKind::discrete_gaussian) continue;
-        if (kind != LawKind::two_point && kind != LawKind::atoms) return false;
-        if (periodic(*t.law)) continue;
-        atoms += t.law->atom_count();
-        if (!(atoms <= kMostAtoms && t.copies <= kMostCopies)) return false;
+        if (kind == LawKind::laplace || kind == LawKind::gaussian) continue;
+        if (is_periodic(*t.law)) {
+            atoms += std::min(t.law->atom_count(), kTurnedAtoms);
+        } else {
+            if (kind != LawKind::two_point && kind != LawKind::atoms) return false;
+            atoms += t.law->atom_count();
+            if (!(t.copies <= kMostCopies)) return false;
+        }
+        if (!(atoms <= kMostAtoms)) return false;
     }
     return true;
 }
@@ -123,6 +125,8 @@ LineProduct::Factor LineProduct::factor_of(const Term& term, double c, double lo
 // Where no window is narrower than the period the atoms that matter, if they are few enough, are turned on like
 // any others.
 bool LineProduct::better_turned(const LossLaw& law, const Periodic& p) {
+    // Of few copies atoms are known as well as logarithms.
+    if (law.atom_count() > 0.0 && law.atom_count() <= kFewAtoms && p.copies <= kFewCopies) return true;
     if (p.copies > kMostCopies || p.log_envelope(0.5 * p.line.period() * (1.0 - 1e-9)) < -20.0) return false;
     if (law.kind() != LawKind::discrete_gaussian) return law.atom_count() <= kTurnedAtoms;
     return law.parameters()[0] <= 3.0 && law.parameters()[0] >= 0.1;
@@ -174,8 +178,7 @@ double LineProduct::Periodic::distance(double from, double to) const {
     return std::max(0.0, gap - 8.0 * kRound * to);
 }
 
-LineProduct::LineProduct(const Composition& comp, double c, double spacing, StopCheck stop)
-    : c_(c), h_(spacing) {
+LineProduct::LineProduct(const Composition& comp, double c, double spacing, StopCheck stop) : c_(c), h_(spacing) {
     double size = 0.0;
     for (const Term& term : comp.terms) {
         double log_mass = 0.0;
@@ -187,7 +190,7 @@ LineProduct::LineProduct(const Composition& comp, double c, double spacing, Stop
             rho_ += part;
             rho_rel_ = std::max(rho_rel_, gaussian_rho_err(*term.law) + 8.0 * kRound);
             scale_err_ += std::fabs(log_mass) * rho_rel_;
-        } else if (periodic(*term.law)) {
+        } else if (is_periodic(*term.law)) {
             Periodic own = {PeriodicLine(*term.law, c, term.copies, stop), term.copies};
             log_mass = term.copies * own.line.log_mass();
             scale_err_ += term.copies * own.line.log_mass_err();
@@ -196,7 +199,8 @@ LineProduct::LineProduct(const Composition& comp, double c, double spacing, Stop
             else if (kind == LawKind::discrete_gaussian)
                 few_.push_back(atoms_of(*term.law, own, c));
             else
-                many_.push_back(factor_of(term, c, own.line.log_mass()));
+                (term.law->atom_count() > kFewAtoms ? many_ : few_)
+                    .push_back(factor_of(term, c, own.line.log_mass()));
         } else {
             const double own = term.law->cumulants(c, stop).value;
             log_mass = term.copies * own;
@@ -242,6 +246,7 @@ LineProduct::LineProduct(const Composition& comp, double c, double spacing, Stop
 double LineProduct::weight() const {
     double parts = 0.0;
     for (const Factor& f : few_) parts += static_cast<double>(f.parts.size());
+    parts = std::min(parts, kSoonDead);
     for (const Factor& f : many_) parts += static_cast<double>(f.parts.size());
     return 1.0 + std::max(0.0, parts - 256.0) / 256.0 + static_cast<double>(periodic_.size());
 }

@@ -8,16 +8,18 @@
 //            and after many copies is alive only next to its multiples. t is reduced to one period in
 //            double-double arithmetic, where the law's own line knows M; outside the windows an envelope bounds
 //            it.
-// Domain:    Laplace, Gaussian, two points, atoms (up to 4096 in all; 10^6 copies), discrete Gaussian and discrete
+// Domain:    Laplace, Gaussian, two points, atoms (up to 8192 in all; 10^6 copies), discrete Gaussian and discrete
 //            Laplace; c > 0; nodes j h with j h exact.
 // Guarantee: values are within their err; a product that is left out is at most what is returned for it.
 // Evidence:  docs/accounting.md, "Smoothing"; tests/test_accounting_smoothed.py.
 #pragma once
 
+#include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <vector>
 
-#include "dpcore/composition.hpp"
+#include "dpcore/spectral.hpp"
 #include "periodic_line.hpp"
 
 namespace dpcore::detail {
@@ -32,6 +34,11 @@ public:
     // Values are relative to exp(log_scale()), which is known to log_scale_err().
     double log_scale() const { return log_scale_; }
     double log_scale_err() const { return scale_err_; }
+    // The aliases of a contour, which are relative to the composition's own K(c), relative to exp(log_scale()).
+    double log_alias(const Composition& composition, const ContourPlace& place) const {
+        return place.log_alias + (composition.cumulants(c_).value - log_scale_) +
+               8.0 * kRound * std::fabs(log_scale_);
+    }
     double rho() const { return rho_; }  // |value| <= exp(-rho t^2) (1 + 1e-9)
     double weight() const;               // what a node takes, in nodes with few atoms
 
@@ -86,6 +93,52 @@ private:
     double err_ = 0.0, slope_ = 0.0;  // of the product of all oscillators, and its growth with t
     // re, im: the product; rel: relative error of the periodic factors; m, q, u: of one factor.
     std::vector<double> re_, im_, err_of_, rel_, bound_, m_re_, m_im_, q_re_, q_im_, u_re_, u_im_;
+};
+
+constexpr double kNodeWork = 50.0;  // nanoseconds of a node that is summed
+
+// Visits the nodes j h from 0 to `end`, in windows where there are such: use(t, value, err) at a node,
+// left_out(t, count, bound) for a block from t on whose values are at most `bound`, given what is negligible at t.
+template <class Negligible, class Use, class LeftOut>
+void visit_nodes(LineProduct& product, const LineProduct::Windows& windows, double h, double end, StopCheck stop,
+                 Negligible&& negligible, Use&& use, LeftOut&& left_out) {
+    const double last = std::ceil(end / h);
+    double next = 0.0;  // node
+    for (double m = 0.0, blocks = 0.0; next <= last; m += 1.0) {
+        double stop_at = last;
+        if (windows.period > 0.0) {
+            const double centre = m * windows.period;
+            const double half = windows.half + 8.0 * kRound * centre;
+            next = std::max(next, std::ceil((centre - half) / h - 1e-6));
+            stop_at = std::min(last, std::floor((centre + half) / h + 1e-6));
+        }
+        while (next <= stop_at) {
+            if (std::fmod(blocks += 1.0, 64.0) == 0.0) stop();
+            const auto count =
+                static_cast<std::size_t>(std::min(static_cast<double>(LineProduct::kBlock), stop_at - next + 1.0));
+            const double t = next * h;
+            const double bound = product.evaluate(next, count, next == 0.0 ? 0.0 : negligible(t), stop);
+            if (!(bound >= 0.0)) stop.spend(kNodeWork * static_cast<double>(count));
+            if (bound >= 0.0) {
+                left_out(t, static_cast<double>(count), bound);
+            } else {
+                for (std::size_t j = 0; j < count; ++j)
+                    use(t + static_cast<double>(j) * h, product.value(j), product.err(j));
+            }
+            next += static_cast<double>(count);
+        }
+    }
+}
+
+// Sums in twice the precision.
+struct Compensated {
+    double sum = 0.0, low = 0.0;
+    void add(double term) {
+        const double y = term - low;
+        const double next = sum + y;
+        low = (next - sum) - y;
+        sum = next;
+    }
 };
 
 }  // namespace dpcore::detail

@@ -150,6 +150,7 @@ std::optional<NearLattice> near_lattice(const Composition& comp) {
         const bool point = kind == LawKind::atoms && t.law->atom_count() < 2.0;
         const Lattice own = t.law->lattice();
         if (kind == LawKind::laplace || point || !(own.step > 0.0 && std::isfinite(own.step))) return std::nullopt;
+        if (unbounded(t) && !is_periodic(*t.law)) return std::nullopt;
         if (basis == nullptr || (unbounded(t) && !unbounded(*basis))) basis = &t;
     }
     const double base = basis->law->lattice().step;

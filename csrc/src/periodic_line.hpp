@@ -1,4 +1,5 @@
-// K on a line Re z = c, far out, for laws on a lattice of their own: discrete Gaussian and discrete Laplace.
+// K on a line Re z = c, far out, for laws on a lattice of their own: discrete Gaussian, discrete Laplace, two
+// points e and -e.
 //
 // Method:    M(z + i period) = +-M(z) with period 2 pi/step; t is reduced to one period in double-double
 // arithmetic,
@@ -18,12 +19,13 @@
 namespace dpcore::detail {
 
 bool is_discrete_laplace(const LossLaw& law);
+bool is_periodic(const LossLaw& law);
 
 class PeriodicLine {
 public:
     PeriodicLine(const LossLaw& law, double c, double copies, StopCheck stop);
     struct Node {
-        Complex value;
+        Complex value;  // up to turns of which as many as there are copies make whole ones
         double err;
         double slip;
     };
@@ -38,7 +40,7 @@ public:
 private:
     std::unique_ptr<LossLine> line_;
     DoubleDouble period_;
-    bool odd_ = false;  // M(z + i period) = -M(z)
+    double turn_ = 0.0;  // of one copy, by one period: pi over an odd number of copies, or none
     double log_mass_ = 0.0, log_mass_err_ = 0.0, mean_size_ = 0.0;
 };
 

@@ -68,6 +68,10 @@ double first_share(bool symmetric) { return symmetric ? 1.0 : 0.5; }
 // Width of a tail probability above which Chernoff's bound is asked as well: far from the mean contours may fail.
 constexpr double kWideTail = 1e-6;
 
+// What smoothing aims at, and what shows that it has found something.
+constexpr double kSmoothedTail = 1e-9;
+constexpr double kSomething = 0.5;
+
 // Tails from delta alone, where contours do not decay for them: delta(y) - e^-s delta(y+s) is the integral over
 // [y, y+s] of e^{y-x} Pr[L > x] dx, and Pr[L > x] falls.
 Tails difference_tails(const Composition& comp, double at, StopCheck stop) {
@@ -124,9 +128,12 @@ Tails tails_of(const Composition& comp, double at, StopCheck stop) {
     const double samples = detail::expected_samples(comp);
     const bool few = samples > 0.0 && samples < kFewSamples;
     const bool inside = at > comp.min_loss && at < comp.max_loss;
-    const auto narrow = [](const Tails& tails) {
-        return tails.above.upper - tails.above.lower <= kWideTail &&
-               tails.below.upper - tails.below.lower <= kWideTail;
+    const auto narrower = [](const Tails& tails, double width) {
+        return tails.above.upper - tails.above.lower <= width && tails.below.upper - tails.below.lower <= width;
+    };
+    // Of subsampled steps nothing finer is to be had.
+    const auto narrow = [&](const Tails& tails) {
+        return narrower(tails, samples > 0.0 ? kWideTail : kSmoothedTail);
     };
     const auto both = [](const Tails& a, const Tails& b) {
         return Tails{intersect(a.above, b.above), intersect(a.below, b.below)};
@@ -141,10 +148,19 @@ Tails tails_of(const Composition& comp, double at, StopCheck stop) {
         out = both(out, found);
         within(stop, 0.3, [&](StopCheck own) { out = both(out, detail::chernoff_tails(comp, at, own)); });
         // Wide where a sum of losses is `at` but for its last digits: nothing else would decide that.
-        if (found.above.upper - found.above.lower < 0.9) return out;
+        if (narrower(found, kSomething)) return out;
     }
     within(stop, 0.3, [&](StopCheck own) { out = both(out, detail::chernoff_tails(comp, at, own)); });
-    if (narrow(out) || comp.lattice.step > 0.0 || (comp.smooth && !few)) return out;
+    if (narrow(out) || comp.lattice.step > 0.0) return out;
+    std::optional<Tails> smooth;
+    within(stop, 0.6, [&](StopCheck own) { smooth = detail::smoothed_tails(comp, at, kSmoothedTail, own); });
+    if (smooth) {
+        out = both(out, *smooth);
+        // Differences of deltas see no finer.
+        if (narrower(*smooth, kSomething)) return out;
+    }
+    if (narrower(out, kWideTail)) return out;
+    if (comp.smooth && !few) return out;
     // Next to the largest or smallest loss contours fail, but tails are monotone: what holds nearer to 0 bounds
     // them.
     for (const double nearer : {0.9, 0.6}) {

@@ -16,7 +16,6 @@ constexpr double kPi = 3.14159265358979323846;
 constexpr double kMostNodes = 6e6;     // a second or two
 constexpr double kMostIndex = 0x1p27;  // j h is exact below
 constexpr int kMostTries = 4;          // each with up to ten times the nodes
-constexpr double kNodeWork = 50.0;     // nanoseconds of a node that is summed
 
 // e^{ix}, by its series where that is shorter: the first terms left out are x^8/8! and x^9/9!, below 2^-62.
 Complex turned(double x) {
@@ -59,50 +58,6 @@ private:
     double most_;
 };
 
-// Visits the nodes j h from 0 to `end`, in windows where there are such: use(t, value, err) at a node,
-// left_out(t, count, bound) for a block from t on whose values are at most `bound`, given what is negligible at t.
-template <class Negligible, class Use, class LeftOut>
-void visit(LineProduct& product, const LineProduct::Windows& windows, double h, double end, StopCheck stop,
-           Negligible&& negligible, Use&& use, LeftOut&& left_out) {
-    const double last = std::ceil(end / h);
-    double next = 0.0;  // node
-    for (double m = 0.0, blocks = 0.0; next <= last; m += 1.0) {
-        double stop_at = last;
-        if (windows.period > 0.0) {
-            const double centre = m * windows.period;
-            const double half = windows.half + 8.0 * kRound * centre;
-            next = std::max(next, std::ceil((centre - half) / h - 1e-6));
-            stop_at = std::min(last, std::floor((centre + half) / h + 1e-6));
-        }
-        while (next <= stop_at) {
-            if (std::fmod(blocks += 1.0, 64.0) == 0.0) stop();
-            const auto count =
-                static_cast<std::size_t>(std::min(static_cast<double>(LineProduct::kBlock), stop_at - next + 1.0));
-            const double t = next * h;
-            const double bound = product.evaluate(next, count, next == 0.0 ? 0.0 : negligible(t), stop);
-            if (!(bound >= 0.0)) stop.spend(kNodeWork * static_cast<double>(count));
-            if (bound >= 0.0) {
-                left_out(t, static_cast<double>(count), bound);
-            } else {
-                for (std::size_t j = 0; j < count; ++j)
-                    use(t + static_cast<double>(j) * h, product.value(j), product.err(j));
-            }
-            next += static_cast<double>(count);
-        }
-    }
-}
-
-// Sums in twice the precision.
-struct Compensated {
-    double sum = 0.0, low = 0.0;
-    void add(double term) {
-        const double y = term - low;
-        const double next = sum + y;
-        low = (next - sum) - y;
-        sum = next;
-    }
-};
-
 // What is known before a node is evaluated.
 struct Plan {
     double c, h, total;  // total: of the sum over all nodes, about
@@ -119,7 +74,7 @@ LogBounds smoothed_once(const Composition& comp, double epsilon, double width, c
     Compensated above, below;
     double error = 0.0, sizes = 0.0;
     const double most = smoothing.most();
-    visit(
+    visit_nodes(
         product, plan.windows, h, plan.end, stop,
         // What a whole block may add without being seen: its nodes' share of 1e-4 of the width, h/t of all.
         [&](double t) { return 1e-4 * width * plan.total * h * t / (2.0 * most); },
@@ -146,7 +101,7 @@ LogBounds smoothed_once(const Composition& comp, double epsilon, double width, c
     error += 2.002 * most * smoothing.fall(plan.end) * std::exp(-rho * plan.end * plan.end) / (plan.end * h);
     error += 8.0 * kRound * (sizes + std::fabs(above.sum) + std::fabs(below.sum));
     const double share = h / (2.0 * kPi);
-    const double alias = std::exp(std::min(place.log_alias, 700.0));
+    const double alias = std::exp(std::min(product.log_alias(comp, place), 700.0));
     const double log_scale = product.log_scale() - epsilon * c;
     const double scale_err = product.log_scale_err() +
                              4.0 * kRound * (std::fabs(product.log_scale()) + std::fabs(epsilon * c)) +
@@ -166,7 +121,7 @@ bool smoothable(const Composition& comp) { return LineProduct::accepts(comp); }
 
 std::optional<LogBounds> smoothed_delta(const Composition& comp, double epsilon, double width, StopCheck stop) {
     if (!smoothable(comp)) return std::nullopt;
-    const ContourPlace place = spectral_place(comp, epsilon, stop);
+    const ContourPlace place = spectral_place(comp, epsilon, Quantity::delta, stop);
     if (!place.valid) return std::nullopt;
     const double c = place.c;
     const double h = place.spacing;

@@ -308,10 +308,10 @@ LogBounds mostly_above(const Composition& comp, double epsilon, double negligibl
     return out;
 }
 
-ContourPlace spectral_place(const Composition& comp, double epsilon, StopCheck stop) {
+ContourPlace spectral_place(const Composition& comp, double epsilon, Quantity quantity, StopCheck stop) {
     const Moments m = moments(comp, stop);
-    const Saddle s = find_saddle(comp, Quantity::delta, epsilon, 1, m.mean, m.variance, stop);
-    return std::isfinite(s.value) ? Contour::placed(comp, s.c, s.second, epsilon, stop) : ContourPlace{};
+    const Saddle s = find_saddle(comp, quantity, epsilon, 1, m.mean, m.variance, stop);
+    return std::isfinite(s.value) ? Contour::placed(comp, quantity, s.c, s.second, epsilon, stop) : ContourPlace{};
 }
 
 LogBounds spectral_delta(const Composition& comp, double epsilon, StopCheck stop) {

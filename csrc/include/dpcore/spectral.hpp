@@ -52,8 +52,8 @@ struct Placement {
 };
 Placement spectral_placement(const Composition& composition, double epsilon, StopCheck stop = {});
 
-// A contour for delta(eps) on c > 0 that is placed but not evaluated: the trapezoid rule with this spacing is off
-// by at most exp(log_alias), relative to exp(K(c) - eps c), as is the estimate of the result.
+// A contour for delta(eps) or Pr[L > eps] on c > 0 that is placed but not evaluated: the trapezoid rule with this
+// spacing is off by at most exp(log_alias), relative to exp(K(c) - eps c), as is the estimate of the result.
 struct ContourPlace {
     bool valid = false;
     double c = 0.0;
@@ -61,7 +61,8 @@ struct ContourPlace {
     double log_alias = 0.0;
     double log_estimate = 0.0;
 };
-ContourPlace spectral_place(const Composition& composition, double epsilon, StopCheck stop = {});
+ContourPlace spectral_place(const Composition& composition, double epsilon, Quantity quantity = Quantity::delta,
+                            StopCheck stop = {});
 
 // Saddle-point estimate of the logarithm of the finite part of delta(eps): no bound, and cheap.
 double log_delta_estimate(const Composition& composition, double epsilon, StopCheck stop = {});

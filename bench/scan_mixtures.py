@@ -71,14 +71,17 @@ def main() -> None:
         if given.list and widths[-1] > 1e-9:
             print(f"{widths[-1]:.1e} in {took:.2f} s at {eps}: {name}")
         if len(widths) % 7 == 0:
-            grid = loss.log_delta(eps, engine="buckets")
-            if max(grid.lower, found.lower) > min(grid.upper, found.upper):
-                raise SystemExit(f"buckets disagree at {eps}: {name}, {grid}, {found}")
-            compared += 1
             before = time.process_time()
             probability = loss.confidence(eps)
             inside_times.append(time.process_time() - before)
             inside.append(probability.upper - probability.lower)
+            try:
+                grid = loss.log_delta(eps, engine="buckets")
+            except ValueError:  # more buckets than it allows
+                continue
+            if max(grid.lower, found.lower) > min(grid.upper, found.upper):
+                raise SystemExit(f"buckets disagree at {eps}: {name}, {grid}, {found}")
+            compared += 1
 
     def quantiles(values: list[float]) -> str:
         half, most, nearly_all = np.quantile(values, [0.5, 0.9, 0.99])

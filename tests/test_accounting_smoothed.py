@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bisect
 import functools
 import math
 import operator
@@ -169,6 +170,41 @@ def test_lattices_that_do_not_agree(kinds: Kinds) -> None:
         # Sums that cannot be told from eps; the smoothed step rises a little above 1.
         near = masses[abs(abs(losses) - eps) < 1e-3].sum()
         assert inside.upper - inside.lower <= 1.1 * near + 2e-9
+
+
+def test_deep_tails_and_many_copies() -> None:
+    """Sixty digits: for each loss of the one law the tails of the other, under P and under Q."""
+    with mpmath.workdps(60):
+        e, copies = mpmath.mpf(0.010173), 2001
+        mass = mpmath.exp(-copies * mpmath.log1p(mpmath.exp(e)))
+        losses, above, above_q = [], [], []
+        for j in range(copies + 1):
+            losses.append(e * (2 * j - copies))
+            above.append(mass)
+            above_q.append(mass * mpmath.exp(-losses[j]))
+            mass *= mpmath.mpf(copies - j) / (j + 1) * mpmath.exp(e)
+        for masses in (above, above_q):
+            masses.append(mpmath.mpf(0))
+            for j in range(copies, -1, -1):
+                masses[j] += masses[j + 1]
+        s2 = mpmath.mpf(3.3) ** 2
+        weights = {x: mpmath.exp(-(mpmath.mpf(x) ** 2) / (2 * s2)) for x in range(-100, 101)}
+        scale = mpmath.fsum(weights.values())
+        response = acc.from_randomized_response(epsilon=0.010173) * copies
+        loss = response + acc.from_discrete_gaussian(sigma=3.3, sensitivity=3)
+        for eps in (0.5, 9.3, 18.123):
+            delta = outside = mpmath.mpf(0)
+            for x, weight in weights.items():
+                own = 3 * (3 - 2 * x) / (2 * s2)
+                j = bisect.bisect_right(losses, eps - own)
+                k = bisect.bisect_left(losses, -eps - own)
+                delta += weight / scale * (above[j] - mpmath.exp(eps - own) * above_q[j])
+                outside += weight / scale * (above[j] + above[0] - above[k])
+            found, inside = loss.log_delta(eps), loss.confidence(eps)
+            assert found.lower <= mpmath.log(delta) <= found.upper
+            assert found.upper - found.lower <= 1e-9
+            assert inside.lower <= 1 - outside <= inside.upper
+            assert inside.upper - inside.lower <= 2e-9
 
 
 def test_confidence_with_hardly_any_gaussian_noise() -> None:

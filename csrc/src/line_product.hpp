@@ -1,13 +1,11 @@
 // The transform of a composition without a common lattice at many nodes of a line Re z = c, for integrals that end
 // after a million of them.
 //
-// Method:    M(c + it)/M(c) of every law, multiplied. Few atoms (up to 64; more where nothing else is left to do)
-// and
-//            Laplace losses are sums of oscillators, turned from a block's first node by tables. Discrete Gaussian
-//            and discrete Laplace losses lie on a lattice each: |M| has the period 2 pi/step, falls on half of it,
-//            and after many copies is alive only next to its multiples. t is reduced to one period in
-//            double-double arithmetic, where the law's own line knows M; outside the windows an envelope bounds
-//            it.
+// Method:    M(c + it)/M(c) of every law, multiplied. Atoms and Laplace losses are sums of oscillators, turned by
+//            tables from a block's first node. Discrete Gaussian, discrete Laplace and two-point losses lie on a
+//            lattice each: |M| has the period 2 pi/step, falls on half of it, and after many copies is alive only
+//            next to its multiples. t is reduced to one period, where the law's own line knows M; outside the
+//            windows an envelope bounds it.
 // Domain:    Laplace, Gaussian, two points, atoms (up to 8192 in all; 10^6 copies), discrete Gaussian and discrete
 //            Laplace; c > 0; nodes j h with j h exact.
 // Guarantee: values are within their err; a product that is left out is at most what is returned for it.

@@ -8,8 +8,7 @@
 //            Gaussian losses are not bounded: theirs must agree exactly, which is decided in exact arithmetic.
 //            The scaled composition goes through the spectral engine as any other on a lattice.
 // Domain:    randomised response, approximate DP, two atoms, discrete Laplace, discrete Gaussian; up to 2^17
-// lattice
-//            points in the range that matters. No exact lattice (that is common_lattice's).
+//            points of the lattice in the range that matters. No exact lattice (that is common_lattice's).
 // Guarantee: lower <= truth <= upper. Scaling changes M(c + it) by at most e |c + it| E|L| M(c), which is in the
 //            error of every node.
 // Evidence:  docs/accounting.md, "Nearly a lattice"; tests/test_accounting_smoothed.py.

@@ -2,12 +2,10 @@
 // points e and -e.
 //
 // Method:    M(z + i period) = +-M(z) with period 2 pi/step; t is reduced to one period in double-double
-// arithmetic,
-//            where the law's own line is accurate, however large t is.
+//            arithmetic, where the law's own line is accurate, however large t is.
 // Domain:    every c; 0 <= t < 2^50 periods.
-// Guarantee: |M(c + it) - exp(value)| <= |exp(value)| (e^err - 1) + M(c) slip; where err is infinite |M(c + it)|
-// <=
-//            exp(Re value) + M(c) slip.
+// Guarantee: |M(c + it) - exp(value)| <= |exp(value)| (e^err - 1) + M(c) slip; where err is infinite
+//            |M(c + it)| <= exp(Re value) + M(c) slip.
 // Evidence:  tests/test_accounting_smoothed.py.
 #pragma once
 

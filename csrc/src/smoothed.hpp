@@ -2,9 +2,8 @@
 // different sizes. A little normal noise on epsilon ends the integral, and convexity turns it into bounds.
 //
 // Method:    f(u) = delta(log u) is convex and falls. With xi normal of mean 0 and variance eta^2:
-//              above  E f(u e^{xi - eta^2/2}) >= f(u): the noise keeps the mean of u (Jensen). Its transform is
-//              that
-//                     of delta times e^{eta^2 z(1+z)/2}: a Gaussian mechanism of rho = eta^2/2 beside the others.
+//              above  E f(u e^{xi - eta^2/2}) >= f(u): the noise keeps the mean of u (Jensen). The transform is
+//                     that of delta times e^{eta^2 z(1+z)/2}: a Gaussian mechanism of rho = eta^2/2 beside it.
 //              below  f(u) >= (1 + e^-xi) f(u e^xi) - e^-xi f(u e^2xi): the middle of three points lies below the
 //                     chord. The transform is that of delta times
 //                     e^{eta^2 z^2/2} + e^{eta^2 (1+z)^2/2} - e^{eta^2 (1+2z)^2/2}.
@@ -14,8 +13,7 @@
 // Domain:    what LineProduct accepts: Laplace, Gaussian, atoms, discrete Gaussian, discrete Laplace; no common
 //            lattice.
 // Guarantee: lower <= truth <= upper: smoothing by construction; aliasing by the Chernoff bounds of the contour,
-// since
-//            neither smoothed function exceeds its aliases' deltas; truncation and rounding as error terms.
+//            since neither smoothed function exceeds its aliases' deltas; truncation and rounding as error terms.
 // Evidence:  docs/accounting.md, "Smoothing"; tests/test_accounting_smoothed.py.
 #pragma once
 

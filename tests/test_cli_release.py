@@ -262,6 +262,31 @@ def test_bad_conditions_are_one_line(capsys, text):
 # ---------------------------------------------------------------------- the ledger
 
 
+def test_no_ledger_is_made_whose_first_release_does_not_fit(capsys, tmp_path):
+    """Its budget could never be changed: a forgotten --budget-delta left a ledger without use."""
+    path = tmp_path / "new.ledger"
+    asked = (*SMOKERS, "--epsilon", 0.5, "--delta", 1e-6, "--ledger", path, "--budget-epsilon")
+    message = refused(capsys, *asked, 1, code=1)
+    assert "delta 1e-06 is more than all of the budget, delta 0" in message
+    assert "was not made: give a larger --budget-delta" in message
+    assert "give a larger --budget-epsilon" in refused(capsys, *asked, 0.25, "--budget-delta", 1e-6, code=1)
+    assert "epsilon must be" in refused(capsys, *asked, 0)
+    assert not path.exists()
+    released(capsys, *asked, 0.5, "--budget-delta", 1e-6)
+
+
+def test_a_plain_release_says_what_it_does_to_earlier_ones_with_known(capsys, tmp_path):
+    ledger = ("--ledger", tmp_path / "a.ledger")
+    budget = (*ledger, "--budget-epsilon", 4, "--budget-delta", 1e-5)
+    released(capsys, *SMOKERS, "--epsilon", 0.2, *PARTIAL, "--worst-case-epsilon", 1, *budget)
+    other = ("example:hospital", "--where", "smoker == 0")
+    assert "--known" not in released(capsys, *other, "--epsilon", 0.5, *ledger)["statement"]
+    for asked in (("--epsilon", 0.5), ("--epsilon", 0.5, "--delta", 1e-6)):
+        again = released(capsys, "example:hospital", "--where", "smoker==1.0", *asked, *ledger)
+        assert "has 1 earlier release(s) of this count with --known" in again["statement"]
+        assert "only the guarantee of the ledger's total" in again["statement"]
+
+
 def test_a_release_is_charged_and_overspending_refused(capsys, tmp_path):
     path = tmp_path / "h.ledger"
     budget = ("--ledger", path, "--budget-epsilon", 1)

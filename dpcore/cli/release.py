@@ -68,7 +68,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--upper", type=number, help="largest value that enters a mean; chosen without the data")
     parser.add_argument("--epsilon", type=number, required=True, help="privacy parameter, > 0")
     parser.add_argument("--delta", type=number, help="privacy parameter, in (0, 1); chooses Gaussian noise")
-    parser.add_argument("--known", type=whole, help="records that an attacker may know: needs --bias, --delta")
+    parser.add_argument("--known", type=whole, help="how many records an attacker may know: needs --bias, --delta")
     parser.add_argument(
         "--bias", type=bias, help="share of unknown records that count: 0.3, 0.2:0.4, 60@0.1,40@0.5"
     )
@@ -81,7 +81,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--budget-epsilon", type=number, help="make the ledger, if it is not there, with this budget"
     )
-    parser.add_argument("--budget-delta", type=number, help="delta of that budget (default 0)")
+    parser.add_argument(
+        "--budget-delta", type=number, help="delta of that budget (default 0: no release with --delta fits)"
+    )
     parser.add_argument("--label", help="name of the release in the ledger (default: made from the question)")
     parser.add_argument("--timeout", type=number, default=10.0, help="seconds to wait for the ledger (default 10)")
     add_output_options(parser)
@@ -209,6 +211,21 @@ def _open_ledger(arguments: argparse.Namespace) -> Ledger | None:
     return ledger
 
 
+def _check_new_budget(arguments: argparse.Namespace, plan: _Plan) -> None:
+    """Refuse to make a ledger whose first release does not fit: its budget could never be changed."""
+    if not arguments.budget_epsilon > 0.0:  # for the ledger to say
+        return
+    for name, budget, needed in (
+        ("epsilon", arguments.budget_epsilon, plan.epsilon),
+        ("delta", arguments.budget_delta or 0.0, plan.delta),
+    ):
+        if 0.0 <= budget < needed:
+            raise Refusal(
+                f"refused: {name} {upward(needed)} is more than all of the budget, {name} {downward(budget)}; "
+                f"ledger {arguments.ledger} was not made: give a larger --budget-{name}"
+            )
+
+
 def _make_ledger(arguments: argparse.Namespace) -> Ledger:
     from dpcore.ledger import Ledger, LedgerError
 
@@ -234,6 +251,7 @@ def _charge(
     if arguments.ledger is None:
         return None
     if ledger is None:  # only now, when everything else has been found to be in order
+        _check_new_budget(arguments, plan)
         ledger = _make_ledger(arguments)
     what = question.get("count") or f"mean of {question['mean']}"
     details = {"question": question, "noise_scale": plan.noise_scale}
@@ -257,10 +275,22 @@ def _charge(
 def _plan_count(
     arguments: argparse.Namespace, records: int, ledger: Ledger | None, question: dict[str, Any]
 ) -> _Plan:
-    from dpcore import mechanisms
-
     if arguments.known is not None:
         return _plan_partial(arguments, records, ledger, question)
+    plan = _plan_plain(arguments)
+    rested = 0 if ledger is None else _resting_on_silence(ledger.charges, question)
+    if rested:
+        plan = plan._replace(
+            statement=f"{plan.statement} The ledger has {rested} earlier release(s) of this count with --known, "
+            "whose guarantee against such attackers takes no account of this one. All together have only the "
+            "guarantee of the ledger's total."
+        )
+    return plan
+
+
+def _plan_plain(arguments: argparse.Namespace) -> _Plan:
+    from dpcore import mechanisms
+
     if arguments.delta is None:
         discrete = mechanisms.DiscreteLaplace(epsilon=arguments.epsilon, sensitivity=1)
         statement = (
@@ -370,6 +400,13 @@ def _earlier(charges: Sequence[Charge], question: dict[str, Any]) -> tuple[list[
         else:
             unlike += 1
     return scales, unlike, others
+
+
+def _resting_on_silence(charges: Sequence[Charge], question: dict[str, Any]) -> int:
+    """How many earlier releases of this very count have a guarantee that counts on no further one."""
+    this = _same(question)
+    partial = (charge.details for charge in charges if "partial_knowledge_epsilon" in charge.details)
+    return sum(isinstance(d.get("question"), dict) and _same(d["question"]) == this for d in partial)
 
 
 def _same(question: dict[str, Any]) -> dict[str, Any]:

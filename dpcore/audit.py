@@ -248,6 +248,7 @@ def _drawer(mechanism: Any, rng: Any, batched: bool) -> Callable[[Any, int], Out
     if batched:
         if not callable(mechanism):
             raise TypeError(f"mechanism must be a function of (input, count) with batched=True, got {mechanism!r}")
+        _check_call(mechanism, 2, "a function of (input, count) with batched=True")
         raw: Callable[[Any, int], Any] = mechanism
     elif release is not None:
         many = "rng" in inspect.signature(release).parameters
@@ -260,6 +261,7 @@ def _drawer(mechanism: Any, rng: Any, batched: bool) -> Callable[[Any, int], Out
             return [release(value, **options) for _ in range(count)]
 
     elif callable(mechanism) and not isinstance(mechanism, type):
+        _check_call(mechanism, 1, "a function of one input; one of (input, count) needs batched=True")
 
         def raw(value: Any, count: int) -> Any:
             return [mechanism(value) for _ in range(count)]
@@ -279,6 +281,18 @@ def _drawer(mechanism: Any, rng: Any, batched: bool) -> Callable[[Any, int], Out
         return outputs
 
     return draw
+
+
+def _check_call(mechanism: Any, arguments: int, rule: str) -> None:
+    """Refuse a function that cannot be called so, where that can be told beforehand."""
+    try:
+        signature = inspect.signature(mechanism)
+    except (TypeError, ValueError):  # not every function in C tells
+        return
+    try:
+        signature.bind(*[None] * arguments)
+    except TypeError as error:
+        raise TypeError(f"mechanism must be {rule}: {error}") from None
 
 
 # ---- learning an event ------------------------------------------------------------------------------------------

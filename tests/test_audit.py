@@ -337,6 +337,10 @@ def test_bad_mechanisms():
         audit(3, 0, 1, samples=1000, batched=True)
     with pytest.raises(ValueError, match="must return 500 outputs"):
         audit(lambda v, n: np.zeros(3), 0, 1, samples=1000, batched=True)
+    with pytest.raises(TypeError, match=r"needs batched=True: missing a required argument: 'n'"):
+        audit(lambda v, n: np.zeros(n), 0, 1, samples=1000)
+    with pytest.raises(TypeError, match=r"\(input, count\) with batched=True: too many positional"):
+        audit(lambda v: 0, 0, 1, samples=1000, batched=True)
     ragged = iter(range(10**6))
     with pytest.raises(ValueError, match="outputs of one shape"):
         audit(lambda v: [0] * (next(ragged) % 3), 0, 1, samples=1000)

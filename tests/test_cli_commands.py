@@ -1,6 +1,7 @@
 """account, calibrate, risk, reproduce, completion: answers of the library, files, and wrong input."""
 
 import errno
+import functools
 import json
 import math
 import os
@@ -164,6 +165,42 @@ def test_the_noise_given_only_sets_the_proportions(capsys, given, key):
     assert (make(**parameters) * count).delta(1.0).upper <= 1e-6
     parameters[key] *= 0.999 if key == "sigma" else 1.001
     assert (make(**parameters) * count).delta(1.0).lower > 1e-6
+
+
+def test_the_search_for_a_factor_keeps_away_from_far_too_little_noise(monkeypatch, capsys):
+    """A quarter of the noise of 2000 sampled steps took 4 s; half of it takes 0.3."""
+    asked, make = [], accounting.from_subsampled_gaussian
+
+    @functools.wraps(make)
+    def counted(**parameters):
+        asked.append(parameters["sigma"])
+        return make(**parameters)
+
+    monkeypatch.setattr(accounting, "from_subsampled_gaussian", counted)
+    given = "subsampled_gaussian:sigma=0.9,rate=0.005,count=2000"
+    found = facts(capsys, "calibrate", "programme", given, "--epsilon", 2, "--delta", 1e-6)
+    assert round(found["mechanisms"][0]["sigma"], 6) == 0.863888
+    assert min(asked) == 0.45
+
+
+@pytest.mark.parametrize(
+    ("command", "message"),
+    [
+        ("risk --records 10 --cost -4 --budget 3", "--cost must be"),
+        ("risk --records 10 --cost 4 --budget 3 --cost-rate 0", "--cost-rate must be"),
+        ("risk --records 10 --cost 4 --budget 3 --cost-floor -1", "--cost-floor must be"),
+        ("risk --records 10 --allowed-error -1", "--allowed-error must be"),
+        ("risk --records 10", "--impact and --threshold, --cost and --budget, or --allowed-error must be given"),
+        ("calibrate count --epsilon 1 --delta 1e-6 --records 9 --known 9 --bias .1", "--known must be less"),
+        ("account gaussian:sigma=1 --delta 2", "--delta must be"),
+        ("account laplace:epsilon=-1", "laplace:epsilon=-1: epsilon must be"),
+        ("account gaussian:sigma=0 --epsilon 1", "gaussian:sigma=0: sigma must be"),
+    ],
+)
+def test_a_complaint_names_the_option(capsys, command, message):
+    code, _, err = run(capsys, *command.split())
+    assert code == 2
+    assert err.startswith(f"dpcore: {message}")
 
 
 def test_programmes_that_cannot_be_saved(capsys):

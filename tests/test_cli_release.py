@@ -270,7 +270,8 @@ def test_no_ledger_is_made_whose_first_release_does_not_fit(capsys, tmp_path):
     assert "delta 1e-06 is more than all of the budget, delta 0" in message
     assert "was not made: give a larger --budget-delta" in message
     assert "give a larger --budget-epsilon" in refused(capsys, *asked, 0.25, "--budget-delta", 1e-6, code=1)
-    assert "epsilon must be" in refused(capsys, *asked, 0)
+    assert "--budget-epsilon must be" in refused(capsys, *asked, 0)
+    assert "--budget-delta must be" in refused(capsys, *asked, 1, "--budget-delta", -1)
     assert not path.exists()
     released(capsys, *asked, 0.5, "--budget-delta", 1e-6)
 
@@ -472,7 +473,7 @@ def test_no_noise_where_none_is_needed(capsys):
         (("--delta", 1e-6, "--known", 5, "--bias", "a:b", "--no-ledger"), "not a number"),
         (("--delta", 1e-6, "--known", 5, "--bias", "0.2-0.3", "--no-ledger"), "a range (0.2:0.4)"),
         (("--delta", 1e-6, "--known", 5, "--bias", "10@0.5", "--no-ledger"), "9994 unknown records"),
-        ((*PARTIAL, "--worst-case-epsilon", 0.1, "--no-ledger"), "worst_case_epsilon"),
+        ((*PARTIAL, "--worst-case-epsilon", 0.1, "--no-ledger"), "--worst-case-epsilon must be"),
     ],
 )
 def test_bad_partial_knowledge(capsys, tmp_path, monkeypatch, arguments, message):

@@ -24,6 +24,7 @@ from dpcore.cli._output import Help, UsageError, add_command, printable
 COMMANDS = ("calibrate", "release", "ledger", "account", "risk", "reproduce", "info", "completion")
 
 _LONGEST_LINE = 500  # of a complaint that repeats what was given
+_POSITIONAL = {"file", "mechanisms", "name", "shell"}
 
 _EPILOG = """\
 example:
@@ -70,6 +71,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         for wish in (signal.SIGTERM, signal.SIGHUP):
             if signal.getsignal(wish) is signal.SIG_DFL:
                 signal.signal(wish, signal.default_int_handler)
+    arguments = argparse.Namespace()
     try:
         arguments = build_parser().parse_args(argv)
         if arguments.cmakedir:
@@ -95,7 +97,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     except UsageError as error:
         _complain(error)
         return error.code
-    except (ValueError, TypeError, ArithmeticError, OSError, ImportError) as error:
+    except (ValueError, TypeError) as error:
+        _complain(_in_options(str(error), arguments))
+        return 2
+    except (ArithmeticError, OSError, ImportError) as error:
         _complain(error)
         return 2
     except MemoryError:
@@ -106,7 +111,25 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 130
 
 
-def _complain(error: BaseException) -> None:
+def _in_options(text: str, arguments: argparse.Namespace) -> str:
+    """What the library says of its arguments, said of the options that gave them.
+
+    Only of "this must be ...", "this and that must be ...": elsewhere the same words may mean other things.
+    """
+    names = re.match(r"\w+(?:(?:, or |, | or | and )\w+)*(?= must\b)", text)
+    if names is None:
+        return text
+    renamed = getattr(arguments, "renamed", {})
+
+    def option(word: re.Match[str]) -> str:
+        name = renamed.get(word[0], word[0])
+        known = name in vars(arguments) and name not in _POSITIONAL
+        return "--" + name.replace("_", "-") if known else word[0]
+
+    return re.sub(r"\w+", option, names[0]) + re.sub(r"\b[a-z]+(?:_[a-z]+)+\b", option, text[names.end() :])
+
+
+def _complain(error: BaseException | str) -> None:
     text = str(error)
     if isinstance(error, OSError) and error.strerror and error.filename:
         text = f"{error.filename}: {error.strerror}"

@@ -62,7 +62,8 @@ example:
   dpcore calibrate programme gaussian:sigma=1,count=52 laplace:epsilon=1 \\
     --epsilon 1 --delta 1e-6
 """
-_LARGEST_FACTOR = 4.0**30
+_LARGEST_FACTOR = 2.0**60
+_STEP = 2.0  # small: the bounds of sampled steps take seconds where there is far too little noise
 # More noise is more private: how a factor on the noise acts on each mechanism's own parameter.
 _NOISE_PARAMETER = {
     "gaussian": ("sigma", 1),
@@ -235,7 +236,7 @@ def _factors(make: Callable[[float], PrivacyLoss], epsilon: float, delta: float)
     low = high = 1.0
     if not enough(1.0):
         while high < _LARGEST_FACTOR:
-            low, high = high, high * 4.0
+            low, high = high, high * _STEP
             try:
                 if enough(high):
                     return low, high
@@ -244,11 +245,11 @@ def _factors(make: Callable[[float], PrivacyLoss], epsilon: float, delta: float)
         raise Refusal(f"refused: even {low:g} times the noise is not enough for this epsilon and delta")
     while True:
         try:
-            if not enough(low / 4.0):
-                return low / 4.0, low
+            if not enough(low / _STEP):
+                return low / _STEP, low
         except ValueError:  # less noise than a mechanism can have
-            return low, 4.0 * low
-        low /= 4.0
+            return low, _STEP * low
+        low /= _STEP
 
 
 def _programme_rows(before: list[Any], after: list[Any]) -> list[tuple[str, int, str, str]]:

@@ -242,6 +242,10 @@ def _make_ledger(arguments: argparse.Namespace) -> Ledger:
         if made is None:
             raise LedgerError(f"ledger {arguments.ledger} comes and goes; try again") from None
         return made
+    except (ValueError, TypeError) as error:  # said of epsilon and delta, which are the release's own here
+        raise UsageError(
+            f"--budget-{error}" if str(error).startswith(("epsilon ", "delta ")) else str(error)
+        ) from None
 
 
 def _charge(

@@ -27,12 +27,15 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--records", type=whole, required=True, help="number of people in the data")
     parser.add_argument("--impact", type=number, help="damage if a released count is learned exactly")
     parser.add_argument("--threshold", type=number, help="risk (probability times damage) to accept")
-    parser.add_argument("--cost", type=number, help="compensation to pay without protection")
+    parser.add_argument("--cost", type=number, help="compensation to all people together without protection")
     parser.add_argument(
         "--cost-floor", type=number, default=0.0, help="cost that is there at any epsilon (default 0)"
     )
     parser.add_argument(
-        "--cost-rate", type=number, default=1.0, help="how fast cost grows with epsilon (default 1)"
+        "--cost-rate",
+        type=number,
+        default=1.0,
+        help="how late cost rises: it is FLOOR + COST * exp(-RATE/epsilon) (default 1)",
     )
     parser.add_argument("--budget", type=number, help="what may be spent on compensation")
     parser.add_argument("--allowed-error", type=number, help="largest mean absolute error of each release")
@@ -52,7 +55,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--title", default="Which epsilon?", help="heading of the report")
     parser.add_argument("--report", metavar="FILE", help="write the report: .html, .json or .txt")
     add_output_options(parser)
-    parser.set_defaults(run=run)
+    parser.set_defaults(run=run, renamed={"full": "cost", "floor": "cost_floor", "rate": "cost_rate"})
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -13,7 +13,7 @@ def _range(lower: float, upper: float) -> tuple[Fraction, Fraction]:
     low = _validation.scalar("lower", _validation.real("lower", lower, "a finite number", -1e300, 1e300))
     high = _validation.scalar("upper", _validation.real("upper", upper, "a finite number", -1e300, 1e300))
     if not low < high:
-        raise ValueError(f"upper must be greater than lower, got {low!r} and {high!r}")
+        raise ValueError(f"upper must be greater than lower = {low!r}, got {high!r}")
     return Fraction(low), Fraction(high)
 
 

@@ -231,9 +231,10 @@ def test_released_values_have_the_stated_error(value: float) -> None:
     for m in (Laplace(epsilon=0.5, sensitivity=1.0), Gaussian(epsilon=1.0, delta=1e-6, sensitivity=2.0)):
         released = np.asarray(m.release(np.full(n, value)))
         assert agrees(m, released - value)
-        # Wrong on purpose: noise of a scale two per cent off, and noise that is not centred.
-        assert not agrees(m, np.asarray(type(m)(scale=1.02 * m.scale).release(np.full(n, value))) - value)
-        assert not agrees(m, released - value + 0.2 * m.scale)
+        # Wrong on purpose: noise of a scale four per cent off, and noise that is not centred. Of the mean absolute
+        # error alone that is 17 and 31 standard errors (Laplace), 14 and 28 (normal), where six are allowed.
+        assert not agrees(m, np.asarray(type(m)(scale=1.04 * m.scale).release(np.full(n, value))) - value)
+        assert not agrees(m, released - value + 0.4 * m.scale)
 
 
 @pytest.mark.parametrize("scale", [0.3, 1.0, 2.5, 40.0])

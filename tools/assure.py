@@ -122,9 +122,11 @@ def main() -> int:
     parts = [*TESTS, *COMMANDS]
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--only", nargs="+", choices=parts, metavar="PART", help=", ".join(parts))
-    parser.add_argument("--skip", nargs="+", choices=parts, metavar="PART", default=[])
-    parser.add_argument("--fuzz-seconds", type=int, default=120)
-    parser.add_argument("--minutes", type=float, default=MINUTES, help="for each part, before it is ended")
+    parser.add_argument("--skip", nargs="+", choices=parts, metavar="PART", default=[], help="all but these")
+    parser.add_argument("--fuzz-seconds", type=int, default=120, help="of fuzzing (default 120)")
+    parser.add_argument(
+        "--minutes", type=float, default=MINUTES, help="for each part, before it is ended (default %(default)g)"
+    )
     arguments = parser.parse_args()
     if differing := stale():
         parser.error(f"the installed package is not that of this checkout: {', '.join(differing[:5])}")

@@ -1,9 +1,10 @@
 """Audit of a mechanism: a certified lower bound on its privacy loss, from its outputs alone.
 
 An audit can show that a mechanism leaks more than it claims; it can never show that it does not. The bound holds
-with the stated confidence whatever the mechanism is: an event is fixed (given by the caller, or learned on samples
-that are then thrown away), its frequency is counted on fresh outputs for two neighbouring inputs, and
-Clopper-Pearson intervals, which are exact for binomial counts, bound both probabilities.
+with the stated confidence for every mechanism whose outputs are independent of each other: an event is fixed
+(given by the caller, or learned on samples that are then thrown away), its frequency is counted on fresh outputs
+for two neighbouring inputs, and Clopper-Pearson intervals, which are exact for binomial counts, bound both
+probabilities.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ from scipy.special import betainccinv, betaincinv, ndtri
 from dpcore._progress import Progress, ProgressOption
 from dpcore._results import Result
 from dpcore._validation import flag, integer, non_negative, open_probability, probability, scalar
+from dpcore.distributions import bernoulli_kl
+from dpcore.mechanisms import DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace, RandomizedResponse
 
 __all__ = ["AuditResult", "audit", "clopper_pearson"]
 
@@ -35,6 +38,13 @@ _LEARNING = 1 << 20
 _CATEGORIES = 4096
 # Added to both counts of a label before their ratio is taken: a ratio from fewer outputs than about this is noise.
 _SHRINK = 10.0
+# Up to here the inverse beta function is good to 1e-12 (tests/test_audit.py); at 3e9 samples it no longer is.
+_MOST_INVERTED = 1 << 28
+# Kinds of dtypes whose values are numbers, and the types of such numbers one by one.
+_NUMBERS = "iufb"
+_REAL = (int, float, np.bool_, np.integer, np.floating)
+# Mechanisms that draw noise of its own for each number of an array.
+_ELEMENTWISE = (Laplace, Gaussian, DiscreteLaplace, DiscreteGaussian, RandomizedResponse)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -87,7 +97,8 @@ def clopper_pearson(hits: int, samples: int, *, confidence: float) -> tuple[floa
     Returns
     -------
     (lower, upper) : pair of floats
-        Widened by 1e-12 relative, more than the error of the inverse beta function.
+        Widened by 1e-12 relative, more than the error of the inverse beta function. Beyond 2^28 samples, where
+        its error is larger, these are Chernoff's limits, which are wider and never fail more often.
 
     Examples
     --------
@@ -98,11 +109,36 @@ def clopper_pearson(hits: int, samples: int, *, confidence: float) -> tuple[floa
     """
     n = integer("samples", samples, least=1)
     k = integer("hits", hits, most=n)
-    side = (1 - scalar("confidence", open_probability("confidence", confidence))) / 2
-    lower = 0.0 if k == 0 else float(betaincinv(k, n - k + 1, side)) * (1 - 1e-12)
+    return _limits(k, n, (1 - scalar("confidence", open_probability("confidence", confidence))) / 2)
+
+
+def _limits(hits: int, samples: int, side: float) -> tuple[float, float]:
+    """Clopper-Pearson limits, each of which fails with probability at most `side`."""
+    if samples > _MOST_INVERTED:
+        rate, depth = hits / samples, -math.log(side) / samples
+        return (
+            _beyond(rate, depth, rate, 0.0) * (1 - 1e-12) if hits else 0.0,
+            min(1.0, _beyond(rate, depth, rate, 1.0) * (1 + 1e-12)) if hits < samples else 1.0,
+        )
+    lower = 0.0 if hits == 0 else float(betaincinv(hits, samples - hits + 1, side)) * (1 - 1e-12)
     # The complement keeps the digits of a small `side`, which 1 - side would lose.
-    upper = 1.0 if k == n else min(1.0, float(betainccinv(k + 1, n - k, side)) * (1 + 1e-12))
-    return lower, upper
+    upper = 1.0 if hits == samples else float(betainccinv(hits + 1, samples - hits, side)) * (1 + 1e-12)
+    return lower, min(1.0, upper)
+
+
+def _beyond(rate: float, depth: float, inside: float, outside: float) -> float:
+    """The nearest probability from which the divergence of `rate` is at least `depth`.
+
+    A frequency of `rate` or beyond then has probability at most exp(-samples * depth), by Chernoff's bound.
+    """
+    while True:
+        middle = (inside + outside) / 2
+        if middle in (inside, outside):
+            return outside
+        if bernoulli_kl(rate, middle) >= depth:
+            outside = middle
+        else:
+            inside = middle
 
 
 def audit(
@@ -125,8 +161,9 @@ def audit(
     ----------
     mechanism : object or callable
         An object with ``release(value, rng=None)`` (all mechanisms of dpcore), or a function of one input that
-        returns one output. With ``batched=True`` a function of (input, count) that returns `count` independent
-        outputs as an array whose first axis has that length. Outputs are numbers, vectors of them, or any labels.
+        returns one output, independent of those before. With ``batched=True`` a function of (input, count) that
+        returns `count` independent outputs as an array whose first axis has that length. Outputs are numbers,
+        vectors of them, or labels that can be hashed (texts, tuples).
     x, y : any
         Two inputs that the mechanism's claim calls neighbours.
     epsilon, delta : float
@@ -140,7 +177,7 @@ def audit(
         Function of an array of outputs that returns booleans. It must not depend on the outputs counted. By
         default the event is learned on at most half of the samples, and counted on the rest.
     rng : optional
-        Passed on to ``mechanism.release``.
+        Passed on to ``mechanism.release``; None for a mechanism that does not take it.
     batched : bool
         See `mechanism`.
     progress : bool or callable
@@ -195,11 +232,10 @@ def audit(
     with Progress(progress, counted, "audit") as bar:
         for size in _chunks(counted):
             for i, value in enumerate((x, y)):
+                outputs = draw(value, size)
                 try:
-                    inside = np.asarray(chosen(draw(value, size)))
+                    inside = np.asarray(chosen(outputs))
                 except ValueError as error:
-                    if event is None:
-                        raise
                     raise ValueError(f"event must return one boolean an output: {error}") from error
                 if inside.shape != (size,) or inside.dtype != np.bool_:
                     raise ValueError(
@@ -211,12 +247,11 @@ def audit(
 
     # A caller's event is tried in both directions, so each limit then gets half of the allowed failure.
     directions = ("x over y", "y over x") if direction is None else (direction,)
-    share = 1 - (1 - level) / len(directions)
+    side = (1 - level) / (2 * len(directions))
     best: tuple[float, float, str] | None = None
     for way in directions:
         p, q = hits if way == "x over y" else hits[::-1]
-        low = clopper_pearson(p, counted, confidence=share)[0]
-        high = clopper_pearson(q, counted, confidence=share)[1]
+        low, high = _limits(p, counted, side)[0], _limits(q, counted, side)[1]
         epsilon_lower = max(0.0, math.log((low - at_delta) / high)) if low > at_delta else 0.0
         delta_lower = max(0.0, low - math.exp(min(claimed or 0.0, 700.0)) * high)
         if best is None or (epsilon_lower, delta_lower) > best[:2]:
@@ -243,20 +278,23 @@ def _chunks(count: int) -> Iterator[int]:
 
 
 def _drawer(mechanism: Any, rng: Any, batched: bool) -> Callable[[Any, int], Outputs]:
-    """A function of (input, count) that returns `count` outputs along the first axis."""
-    release = getattr(mechanism, "release", None)
+    """A function of (input, count) that returns `count` outputs along the first axis, always of one shape."""
+    release = None if isinstance(mechanism, type) else getattr(mechanism, "release", None)
+    takes_rng = False
     if batched:
         if not callable(mechanism):
             raise TypeError(f"mechanism must be a function of (input, count) with batched=True, got {mechanism!r}")
         _check_call(mechanism, 2, "a function of (input, count) with batched=True")
         raw: Callable[[Any, int], Any] = mechanism
-    elif release is not None:
-        many = "rng" in inspect.signature(release).parameters
+    elif callable(release):
+        takes_rng = _takes_rng(release)
+        options = {"rng": rng} if takes_rng else {}
+        # These draw noise for each number of an array; any other object might add one noise to all of them, and
+        # outputs that are not independent would show a leak where there is none.
+        elementwise = type(mechanism) in _ELEMENTWISE
 
         def raw(value: Any, count: int) -> Any:
-            options = {"rng": rng} if many else {}
-            # A number is released as an array of independent copies; anything else one by one.
-            if isinstance(value, (int, float, np.number)) and getattr(mechanism, "elementwise", True):
+            if elementwise and isinstance(value, (int, float, np.number)):
                 return release(np.full(count, value), **options)
             return [release(value, **options) for _ in range(count)]
 
@@ -268,16 +306,17 @@ def _drawer(mechanism: Any, rng: Any, batched: bool) -> Callable[[Any, int], Out
 
     else:
         raise TypeError(f"mechanism must have a release method or be callable, got {mechanism!r}")
+    if rng is not None and not takes_rng:
+        raise TypeError("rng must be None for a mechanism that does not take it")
+    shapes: set[tuple[int, ...]] = set()
 
     def draw(value: Any, count: int) -> Outputs:
-        try:
-            outputs = np.asarray(raw(value, count))
-        except ValueError as error:
-            raise ValueError(f"mechanism must return outputs of one shape: {error}") from None
-        if outputs.dtype.kind == "O" and any(output is None for output in outputs.flat):
-            raise TypeError("mechanism must return its output, got None")
+        outputs = _array(raw(value, count))
         if outputs.shape[:1] != (count,):
             raise ValueError(f"mechanism must return {count} outputs, got an array of shape {outputs.shape}")
+        shapes.add(outputs.shape[1:])
+        if len(shapes) > 1:
+            raise ValueError(f"mechanism must return outputs of one shape, got {' and '.join(map(str, shapes))}")
         return outputs
 
     return draw
@@ -295,6 +334,37 @@ def _check_call(mechanism: Any, arguments: int, rule: str) -> None:
         raise TypeError(f"mechanism must be {rule}: {error}") from None
 
 
+def _takes_rng(release: Callable[..., Any]) -> bool:
+    try:
+        return "rng" in inspect.signature(release).parameters
+    except (TypeError, ValueError):  # compiled, without a signature
+        return False
+
+
+def _array(raw: Any) -> Outputs:
+    """Outputs as an array in which none depends on the others: in [1, "a"] the first stays a number."""
+    try:
+        outputs = np.asarray(raw)
+    except ValueError as error:
+        raise ValueError(f"mechanism must return outputs of one shape: {error}") from None
+    if outputs.dtype.kind not in _NUMBERS and outputs.ndim and not isinstance(raw, np.ndarray):
+        flat = np.empty(outputs.size, dtype=object)
+        flat[:] = list(raw) if outputs.ndim == 1 else [cell for row in raw for cell in _cells(row)]
+        outputs = flat.reshape(outputs.shape)
+    if outputs.dtype.kind == "O" and any(output is None for output in outputs.flat):
+        raise TypeError("mechanism must return its output, got None")
+    return outputs
+
+
+def _cells(row: Any) -> Iterator[Any]:
+    """The elements of a nested list or tuple; a text is one."""
+    if isinstance(row, (list, tuple, np.ndarray)):
+        for cell in row:
+            yield from _cells(cell)
+    else:
+        yield row
+
+
 # ---- learning an event ------------------------------------------------------------------------------------------
 
 
@@ -302,10 +372,19 @@ def _learn(
     first: Outputs, second: Outputs, epsilon: float | None, delta: float, errors: float
 ) -> tuple[str, str, Event]:
     """Name, direction and event with the best bound on the learning samples."""
-    candidates: list[tuple[float, str, str, Event]] = []
-    numeric = first.dtype.kind in "iufb"
-    if not numeric or (first.ndim == 1 and _few(first, second)):
-        candidates += _category_events(first, second, epsilon, delta, errors, "the set of values {}", lambda z: z)
+    # Where nothing else can be told apart: an event that never happens, and bounds of 0.
+    never: Event = lambda z: np.zeros(len(z), dtype=np.bool_)  # noqa: E731
+    candidates: list[tuple[float, str, str, Event]] = [(-math.inf, "none was found", "x over y", never)]
+    numeric = all(part.dtype.kind in _NUMBERS for part in (first, second))
+    if not numeric:
+        code = _Coder(first, second)
+        candidates += _category_events(
+            first, second, epsilon, delta, errors, "the set of values {}", code, list(code.known)
+        )
+        numeric = all(isinstance(key, _REAL) for key in code.known)  # integers beyond 64 bits, say
+        first, second = _numbers(first), _numbers(second)
+    elif first.ndim == 1 and _few(first, second):
+        candidates += _category_events(first, second, epsilon, delta, errors, "the set of values {}", _numbers)
     if numeric:
         score = _score(first, second)
         candidates += _threshold_events(score(first), score(second), epsilon, delta, errors, score)
@@ -315,6 +394,43 @@ def _learn(
             )
     _, name, direction, event = max(candidates, key=lambda c: c[0])
     return name, direction, event
+
+
+class _Coder:
+    """Numbers for labels, whatever they are: those seen in learning from 0, every other one -1.
+
+    An output's number depends on nothing but the output, so that counts of an event are binomial.
+    """
+
+    def __init__(self, *parts: Outputs) -> None:
+        try:
+            self.known = {key: i for i, key in enumerate(dict.fromkeys(k for part in parts for k in _keys(part)))}
+        except TypeError as error:
+            raise TypeError(f"mechanism must return numbers, vectors or hashable labels: {error}") from None
+
+    def __call__(self, outputs: Outputs) -> NDArray[np.int64]:
+        return np.fromiter((self.known.get(key, -1) for key in _keys(outputs)), np.int64, len(outputs))
+
+
+def _keys(outputs: Outputs) -> list[Any]:
+    """Each output as something that can be compared: itself, or a tuple of its elements."""
+    if outputs.ndim == 1:
+        return list(outputs.tolist())
+    return [tuple(row) for row in outputs.reshape(len(outputs), -1).tolist()]
+
+
+def _numbers(outputs: Outputs) -> Outputs:
+    """Outputs as numbers. Among them one that is none counts as NaN, one beyond a double as infinite."""
+    if outputs.dtype.kind in _NUMBERS:
+        return outputs
+    return np.array([_number(cell) for cell in outputs.flat], dtype=np.float64).reshape(outputs.shape)
+
+
+def _number(cell: Any) -> float:
+    try:
+        return float(cell) if isinstance(cell, _REAL) else math.nan
+    except OverflowError:
+        return math.inf if cell > 0 else -math.inf
 
 
 def _few(first: Outputs, second: Outputs) -> bool:
@@ -344,11 +460,24 @@ def _objective(p: Any, q: Any, count: int, epsilon: float | None, delta: float, 
 def _score(first: Outputs, second: Outputs) -> Callable[[Outputs], NDArray[np.float64]]:
     """Outputs as numbers: themselves, or their projection on the difference of means, scaled by the spread."""
     if first.ndim == 1:
-        return lambda z: np.nan_to_num(np.asarray(z, dtype=np.float64), nan=-np.inf)
-    a, b = (np.nan_to_num(np.asarray(v, dtype=np.float64).reshape(len(v), -1)) for v in (first, second))
-    spread = np.maximum(a.var(axis=0) + b.var(axis=0), 1e-300)
+        return lambda z: np.nan_to_num(np.asarray(_numbers(z), dtype=np.float64), nan=-np.inf)
+    top = [np.max(np.abs(np.nan_to_num(_rows(v), posinf=0.0, neginf=0.0)), axis=0) for v in (first, second)]
+    # Powers of two, so that nothing is rounded and no square overflows.
+    unit = -np.frexp(np.maximum(*top))[1]
+
+    def scaled(z: Outputs) -> NDArray[np.float64]:
+        finite = np.nan_to_num(_rows(z), posinf=np.inf, neginf=-np.inf)
+        out: NDArray[np.float64] = np.clip(np.ldexp(finite, unit), -2.0, 2.0)
+        return out
+
+    a, b = scaled(first), scaled(second)
+    spread = np.maximum(a.var(axis=0) + b.var(axis=0), 1e-30)
     weights = (a.mean(axis=0) - b.mean(axis=0)) / spread
-    return lambda z: np.nan_to_num(np.asarray(z, dtype=np.float64).reshape(len(z), -1)) @ weights
+    return lambda z: scaled(z) @ weights
+
+
+def _rows(outputs: Outputs) -> NDArray[np.float64]:
+    return np.asarray(_numbers(outputs), dtype=np.float64).reshape(len(outputs), -1)
 
 
 def _threshold_events(
@@ -383,6 +512,7 @@ def _category_events(
     errors: float,
     name: str,
     label: Callable[[Outputs], Outputs],
+    words: list[Any] | None = None,
 ) -> list[tuple[float, str, str, Event]]:
     """Sets of labels in the order of their likelihood ratio (Neyman-Pearson), cut where the bound is best."""
     labels, places = np.unique(np.concatenate([label(first), label(second)]), return_inverse=True)
@@ -398,14 +528,15 @@ def _category_events(
         at = int(np.argmax(value))
         inside = np.sort(labels[order[: at + 1]])
         event: Event = lambda z, s=inside: np.isin(label(z), s)  # type: ignore[misc]  # noqa: E731
-        shown = ", ".join(map(str, inside[:4])) + (", ..." if inside.size > 4 else "")
+        some = inside[:4] if words is None else [words[code] for code in inside[:4]]
+        shown = ", ".join(map(str, some)) + (", ..." if inside.size > 4 else "")
         out.append((float(value[at]), name.format(shown), direction, event))
     return out
 
 
 def _lowest_bit(outputs: Outputs) -> NDArray[np.int64]:
     """Exponent of the lowest set bit of each double; outputs on a coarse grid have a high one."""
-    fraction, exponent = np.frexp(np.asarray(outputs, dtype=np.float64))
+    fraction, exponent = np.frexp(np.asarray(_numbers(outputs), dtype=np.float64))
     whole = np.abs(np.nan_to_num(fraction, nan=0.5, posinf=0.5, neginf=0.5) * 2.0**53).astype(np.int64)
     low = np.frexp((whole & -whole).astype(np.float64))[1]
     return (exponent.astype(np.int64) + low - 54).clip(-1100, 1100)

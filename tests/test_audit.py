@@ -9,6 +9,7 @@ import os
 import time
 import warnings
 
+import mpmath
 import numpy as np
 import pytest
 from scipy import stats
@@ -256,6 +257,61 @@ def test_objects_with_release_and_plain_functions():
     assert not found.violated
 
 
+def test_an_object_that_adds_one_noise_to_an_array_is_asked_one_by_one():
+    """Given an array it would shift all of it by one draw: outputs that are not independent, and a false leak."""
+
+    class Mine:
+        draw = np.random.default_rng(4)
+
+        def release(self, value):
+            return value + int(self.draw.geometric(0.2) - self.draw.geometric(0.2))
+
+    found = [audit(Mine(), 0, 1, epsilon=1.0, samples=400) for _ in range(50)]
+    assert not any(result.violated for result in found)
+
+
+@pytest.mark.parametrize("often", [1e-4, 0.3])
+@pytest.mark.parametrize("usual", [7, 1.5, (1, 2)])
+def test_outputs_of_several_types_do_not_change_each_other(usual, often):
+    """NumPy makes a text of every number that is in one list with a text: a rare label would move all outputs."""
+    draw = np.random.default_rng(6)
+    rare = ("none", "none") if isinstance(usual, tuple) else "none"
+    for _ in range(12):
+        found = audit(lambda v: rare if draw.random() < often else usual, 0, 1, epsilon=0.5, samples=4000)
+        assert not found.violated, found.statement
+    leaky = audit(lambda v: rare if draw.random() < 0.2 + 0.6 * v else usual, 0, 1, epsilon=1.0, samples=4000)
+    assert leaky.violated
+
+
+@pytest.mark.parametrize(
+    "output",
+    [
+        lambda v: f"{v}: yes",
+        lambda v: (v, "yes"),
+        lambda v: frozenset([v]),
+        lambda v: bytes([v]),
+        lambda v: complex(v, 1),
+        lambda v: 10**30 + v,
+        lambda v: np.datetime64("2020-01-01") + v,
+        lambda v: [math.inf if v else -math.inf, 1.0],
+        lambda v: [1e308 * (1 + 0.5 * v), 0.0],
+        lambda v: [5e-324 * v, 0.0],
+        lambda v: math.nan if v else 0.0,
+    ],
+    ids=["str", "tuple", "set", "bytes", "complex", "huge", "date", "infinite", "largest", "subnormal", "nan"],
+)
+def test_outputs_of_any_kind(output):
+    assert audit(output, 0, 1, epsilon=1.0, samples=1000).violated
+    assert not audit(output, 1, 1, epsilon=1.0, samples=1000).violated
+
+
+def test_nothing_to_tell_apart():
+    draw = np.random.default_rng(2)
+    for output in (lambda v, n: draw.random(n) * 1j, lambda v, n: draw.random(n).astype(str)):
+        found = audit(output, 0, 1, epsilon=1.0, samples=20_000, batched=True)
+        assert (found.epsilon_lower, found.delta_lower, found.event) == (0.0, 0.0, "none was found")
+
+
 def test_given_event_is_used_in_both_directions():
     for x, y in ((0, 1), (1, 0)):
         found = audit(laplace_integers(0.5, 4), x, y, samples=50_000, batched=True, event=lambda z: z <= 0)
@@ -303,6 +359,42 @@ def test_clopper_pearson_covers_exactly():
     assert sum(w for w, (low, high) in zip(weights, wrong, strict=True) if not low <= 0.3 <= high) > 0.1
 
 
+@pytest.mark.parametrize(
+    ("hits", "samples", "confidence"),
+    [(1, 10, 1 - 2**-53), (3, 1000, 1 - 1e-15), (26843545, 2**28, 0.999), (3 * 10**8, 3 * 10**9, 0.999)],
+)
+def test_clopper_pearson_at_many_samples_and_high_confidence(hits, samples, confidence):
+    # The tail at the limit itself, by its continued fraction at 30 digits. At 3e9 samples SciPy's inverse is off.
+    def tail(a, b, x):  # regularised incomplete beta function, for x below its mean
+        front = mpmath.exp(a * mpmath.log(x) + b * mpmath.log(1 - x) - mpmath.log(a))
+        front *= mpmath.exp(mpmath.loggamma(a + b) - mpmath.loggamma(a) - mpmath.loggamma(b))
+        c, d = mpmath.mpf(1), 1 / (1 - (a + b) * x / (a + 1))
+        total, m, change = d, 0, mpmath.mpf(0)
+        while abs(change - 1) > 1e-18:
+            m += 1
+            for step in (
+                m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m)),
+                -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1)),
+            ):
+                d, c = 1 / (1 + step * d), 1 + step / c
+                change = c * d
+                total *= change
+        return front * total
+
+    lower, upper = clopper_pearson(hits, samples, confidence=confidence)
+    with mpmath.workdps(30):
+        side = (1 - mpmath.mpf(confidence)) / 2
+        k, n = mpmath.mpf(hits), mpmath.mpf(samples)
+        assert tail(k, n - k + 1, mpmath.mpf(lower)) <= side
+        assert tail(n - k, k + 1, 1 - mpmath.mpf(upper)) <= side
+
+
+def test_confidence_next_to_one_is_shared_by_both_directions():
+    found = audit(lambda v: v, 0, 1, samples=2000, event=lambda z: z > 0, confidence=1 - 2**-53)
+    lower = stats.beta.ppf(2.0**-55, 2000, 1)
+    assert found.epsilon_lower == pytest.approx(math.log(lower / stats.beta.isf(2.0**-55, 1, 2000)), rel=1e-9)
+
+
 def test_result_is_plain_and_frozen():
     found = audit(laplace_integers(1.0, 6), 0, 1, samples=1000, batched=True)
     assert found.to_dict()["epsilon_lower"] == found.epsilon_lower
@@ -344,6 +436,26 @@ def test_bad_mechanisms():
     ragged = iter(range(10**6))
     with pytest.raises(ValueError, match="outputs of one shape"):
         audit(lambda v: [0] * (next(ragged) % 3), 0, 1, samples=1000)
+
+
+def test_errors_of_the_caller_are_not_disguised():
+    def fails(value):
+        raise ValueError("no database")
+
+    for event in (None, lambda z: z > 0):
+        with pytest.raises(ValueError, match=r"^no database$"):
+            audit(fails, 0, 1, samples=1000, event=event)
+
+
+def test_more_bad_mechanisms():
+    with pytest.raises(TypeError, match="mechanism must have a release method"):
+        audit(mechanisms.Laplace, 0, 1, samples=1000)
+    with pytest.raises(ValueError, match=r"mechanism must return outputs of one shape, got \(\d,\) and"):
+        audit(lambda v: [0.5] * (2 + v), 0, 1, samples=1000)
+    with pytest.raises(TypeError, match="mechanism must return numbers, vectors or hashable labels"):
+        audit(lambda v: {"value": v}, 0, 1, samples=1000)
+    with pytest.raises(TypeError, match="rng must be None"):
+        audit(lambda v: v, 0, 1, samples=1000, rng=samplers.InsecureTestRng(1))
 
 
 def test_a_mechanism_that_returns_nothing_is_refused():

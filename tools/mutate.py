@@ -68,12 +68,20 @@ MUTANTS = [
     ),
     # The audit itself.
     Mutant(
-        "intervals at the wrong level", "audit.py", 'confidence", confidence))) / 2\n    lower',
-        'confidence", confidence)))\n    lower', AUDIT + "clopper_pearson_covers_exactly",
+        "intervals at the wrong level", "audit.py", 'confidence", confidence))) / 2)',
+        'confidence", confidence))))', AUDIT + "clopper_pearson_covers_exactly",
     ),
     Mutant(
-        "two directions for the price of one", "audit.py", "share = 1 - (1 - level) / len(directions)",
-        "share = level", AUDIT + "given_event_pays_for_both_directions",
+        "two directions for the price of one", "audit.py", "(1 - level) / (2 * len(directions))",
+        "(1 - level) / 2", AUDIT + "given_event_pays_for_both_directions",
+    ),
+    Mutant(
+        "one noise for all outputs", "audit.py", "elementwise = type(mechanism) in _ELEMENTWISE",
+        "elementwise = True", AUDIT + "an_object_that_adds_one_noise_to_an_array_is_asked_one_by_one",
+    ),
+    Mutant(
+        "labels that change numbers", "audit.py", "and outputs.ndim and not isinstance(raw, np.ndarray)",
+        "and False", AUDIT + "outputs_of_several_types_do_not_change_each_other",
     ),
     Mutant(
         "an audit that refutes nothing", "audit.py", "return self.epsilon is not None and (",

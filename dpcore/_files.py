@@ -1,11 +1,36 @@
-"""Writing a file whole or not at all."""
+"""Writing a file whole or not at all, and reading one that says everything once."""
 
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import pathlib
 from collections.abc import Iterator
+from typing import Any
+
+
+def read_json(text: str) -> Any:
+    """What a JSON text says; ValueError where it says two things under one name, of which Python takes the last.
+
+    Examples
+    --------
+    >>> from dpcore._files import read_json
+    >>> read_json('{"sigma": 2.0, "sigma": 200.0}')
+    Traceback (most recent call last):
+    ...
+    ValueError: 'sigma' is given twice
+    """
+
+    def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        out: dict[str, Any] = {}
+        for name, value in pairs:
+            if name in out:
+                raise ValueError(f"{name!r} is given twice")
+            out[name] = value
+        return out
+
+    return json.loads(text, object_pairs_hook=once)
 
 
 @contextlib.contextmanager

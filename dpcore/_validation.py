@@ -88,6 +88,8 @@ def real(
             raise TypeError(f"{name} must be a real number or an array of them, got {shown(value)}")
         if not isinstance(value, (int, float, np.integer, np.floating)):
             return _real_array(name, value, rule, low, high, low_open, high_open, whole)
+        if isinstance(value, int):
+            value = int.__int__(value)  # a subclass may say anything of itself, to comparisons too
     try:
         number = float(value)
     except OverflowError:
@@ -105,8 +107,9 @@ def _real_array(
     name: str, value: Any, rule: str, low: float, high: float, low_open: bool, high_open: bool, whole: bool
 ) -> Number:
     raw = whole_array(name, value)
-    if raw.dtype.kind not in "iuf":
-        raise TypeError(f"{name} must be a real number or an array of them, got dtype {raw.dtype}")
+    if raw.dtype.kind not in "iuf" or has_booleans(value):
+        kind = f"dtype {raw.dtype}" if raw.dtype.kind not in "iuf" else "a boolean among numbers"
+        raise TypeError(f"{name} must be a real number or an array of them, got {kind}")
     array: FloatArray
     if raw.dtype.char == "g":
         with np.errstate(
@@ -136,6 +139,16 @@ def _real_array(
                 f"{name} must be {rule}, got {float(array[where])!r} at index {tuple(map(int, where))}"
             )
     return array
+
+
+def has_booleans(value: Any) -> bool:
+    """Whether a list holds booleans, which NumPy makes numbers of where there are others."""
+    if not isinstance(value, (list, tuple)):
+        return False
+    kinds = set(map(type, value))
+    if bool in kinds or np.bool_ in kinds:
+        return True
+    return (list in kinds or tuple in kinds) and any(map(has_booleans, value))
 
 
 def positive(name: str, value: Any) -> Number:
@@ -194,9 +207,10 @@ def choice(name: str, value: Any, options: tuple[str, ...]) -> str:
     """One of `options`."""
     if not isinstance(value, str):
         raise TypeError(f"{name} must be one of {', '.join(map(repr, options))}, got {shown(value)}")
-    if value not in options:
+    plain = str.__str__(value)
+    if plain not in options:
         raise ValueError(f"{name} must be one of {', '.join(map(repr, options))}, got {shown(value)}")
-    return value
+    return plain
 
 
 def flag(name: str, value: Any) -> bool:

@@ -672,10 +672,13 @@ def _finite(name: str, value: Any, *, zero: bool = True) -> float:
 
 
 def _seconds(timeout: Any) -> float:
-    # An int beyond every double compares as it is; a bool is no number of seconds.
-    if type(timeout) is bool or not isinstance(timeout, (int, float)) or not 0 <= timeout <= 1e9:
+    try:  # a bool is no number of seconds
+        seconds = math.nan if type(timeout) is bool or not isinstance(timeout, (int, float)) else float(timeout)
+    except OverflowError:
+        seconds = math.inf
+    if not 0 <= seconds <= 1e9:
         raise ValueError(f"timeout must be a number of seconds in [0, 1e9], got {_paths.shown(timeout)}")
-    return float(timeout)
+    return seconds
 
 
 def _text(name: str, value: Any) -> str:

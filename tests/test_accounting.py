@@ -646,7 +646,8 @@ def test_save_and_load(tmp_path: pathlib.Path, suffix: str) -> None:
 
 def test_damaged_files_are_refused(tmp_path: pathlib.Path) -> None:
     good = acc.from_pmf([0.5, 0.5], [0.25, 0.75]).to_dict()
-    texts = ["", "[]", "{bad", "[" * 100_000, "3", json.dumps({**good, "mechanisms": [3]})]
+    twice = json.dumps(good)[:-1] + ', "mechanisms": []}'  # of which Python would take the last, no mechanism
+    texts = ["", "[]", twice, "{bad", "[" * 100_000, "3", json.dumps({**good, "mechanisms": [3]})]
     for content in (b"\xff\xfe\x00", *(text.encode() for text in texts)):
         (tmp_path / "loss.json").write_bytes(content)
         with pytest.raises(ValueError, match=r"not a saved PrivacyLoss|must"):
@@ -654,6 +655,7 @@ def test_damaged_files_are_refused(tmp_path: pathlib.Path) -> None:
     rows = [{"mechanism": "pmf", "p": "p9", "q": "q9", "copies": 1}]
     np.savez(tmp_path / "none.npz", x=np.zeros(3))
     np.savez(tmp_path / "array.npz", description=np.array(json.dumps({**good, "mechanisms": rows})))
+    np.savez(tmp_path / "twice.npz", description=np.array(twice))
     np.savez(tmp_path / "list.npz", description=np.array("[1, 2]"))
     np.savez(tmp_path / "row.npz", description=np.array(json.dumps({**good, "mechanisms": [3]})))
     np.savez(tmp_path / "object.npz", description=np.array([{}], dtype=object))

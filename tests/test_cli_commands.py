@@ -121,6 +121,14 @@ def test_bad_programmes_are_one_line(capsys, tmp_path, text):
     assert (code, out, len(err.splitlines())) == (2, "", 1)
 
 
+def test_a_number_beyond_a_double_is_said_of_its_mechanism(capsys, tmp_path):
+    file = tmp_path / "a.toml"
+    file.write_text("[[mechanism]]\nname = 'laplace'\nepsilon = 1" + 400 * "0")
+    code, _, err = run(capsys, "account", file)
+    assert code == 2
+    assert "a.toml, mechanism 1: a number is beyond the range of a double" in err
+
+
 # ---------------------------------------------------------------------- calibrate
 
 

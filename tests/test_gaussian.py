@@ -29,6 +29,30 @@ def exact_delta(epsilon, sigma, sensitivity=1.0):
     return mp.ncdf(1 / (2 * x) - e * x) - mp.exp(e) * mp.ncdf(-1 / (2 * x) - e * x)
 
 
+class LyingInt(int):
+    """A whole number that says that it is another."""
+
+    def __float__(self):
+        return math.nan
+
+    def __gt__(self, other):
+        return True
+
+    __lt__ = __ge__ = __le__ = __gt__
+
+
+def test_what_a_number_says_of_itself_is_not_asked():
+    assert gaussian.delta(epsilon=LyingInt(1), sigma=2.0) == gaussian.delta(epsilon=1, sigma=2.0)
+    with pytest.raises(ValueError, match="sigma must be"):
+        gaussian.delta(epsilon=1.0, sigma=LyingInt(-1))
+
+
+def test_booleans_among_numbers_are_refused():
+    for value in ([0.5, True], [[0.5], [np.True_]], (1, (2, False))):
+        with pytest.raises((TypeError, ValueError), match=r"epsilon must be"):
+            gaussian.delta(epsilon=value, sigma=2.0)
+
+
 def arguments(row):
     return {name: float.fromhex(row[name]) for name in ("epsilon", "sigma", "sensitivity")}
 

@@ -140,6 +140,14 @@ def test_repeated_releases_combine_exactly():
     assert pk.count_delta(**one, noise_scale=[6.0, 6.0]) < halved
 
 
+def test_arrays_of_large_epsilons_come_without_a_warning():
+    # Warnings are errors here. The core's arithmetic leaves an overflow flag, which NumPy took for its own.
+    for bias in ((0.2, 0.4), [(50, 0.2), (49, 0.4)]):
+        common = {"records": 100, "known": 0, "bias": bias, "noise_scale": 2.0}
+        found = pk.count_delta(epsilon=np.array([0.5, 97.0]), **common)
+        assert found == pytest.approx([pk.count_delta(epsilon=e, **common) for e in (0.5, 97.0)], rel=1e-13)
+
+
 def test_arrays_broadcast_and_equal_scalars():
     epsilon = np.array([0.1, 0.5])[:, None]
     bias = np.array([0.2, 0.5, 0.8])

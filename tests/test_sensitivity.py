@@ -733,6 +733,7 @@ def test_estimates_are_saved_and_loaded(tmp_path):
         ('{"dpcore": "evaluations", "format": 1}', "does not hold sensitivity estimate"),
         ('{"dpcore": "sensitivity estimate", "format": 9}', "has format 9"),
         ('{"dpcore": "sensitivity estimate", "format": 1}', "KeyError"),
+        ('{"dpcore": "sensitivity estimate", "format": 1, "sensitivity": 1, "sensitivity": 0.1}', "given twice"),
     ],
 )
 def test_files_that_are_something_else(text, message, tmp_path):

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from dpcore import _validation
-from dpcore._files import replacing
+from dpcore._files import read_json, replacing
 from dpcore.accounting._loss import PrivacyLoss
 
 
@@ -70,7 +70,7 @@ def load(path: str | os.PathLike[str]) -> PrivacyLoss:
     file, suffix = _file(path)
     content = file.read_bytes()  # what the system has against the file is said as it is
     try:
-        data = json.loads(content.decode("utf-8")) if suffix == ".json" else _read_npz(content)
+        data = read_json(content.decode("utf-8")) if suffix == ".json" else _read_npz(content)
     except Exception as error:
         # A damaged file fails inside json, zipfile, zlib, struct, tokenize or NumPy, each with errors of its own.
         raise ValueError(f"{file} is not a saved PrivacyLoss: {type(error).__name__}: {error}") from None
@@ -79,7 +79,7 @@ def load(path: str | os.PathLike[str]) -> PrivacyLoss:
 
 def _read_npz(content: bytes) -> Any:
     with np.load(io.BytesIO(content), allow_pickle=False) as archive:
-        data = json.loads(str(archive["description"]))
+        data = read_json(str(archive["description"]))
         rows = data.get("mechanisms") if isinstance(data, dict) else None
         for row in rows if isinstance(rows, list) else ():
             for key in ("p", "q"):

@@ -127,7 +127,9 @@ def _from_file(name: str) -> list[Row]:
         if not isinstance(table.get("name"), str):
             raise UsageError(f"{where}: name is missing")
         kind = table.pop("name")
-        rows.append(
-            _row(kind, {k: float(v) if type(v) is int and k != "count" else v for k, v in table.items()}, where)
-        )
+        try:
+            numbers = {k: float(v) if type(v) is int and k != "count" else v for k, v in table.items()}
+        except OverflowError:
+            raise UsageError(f"{where}: a number is beyond the range of a double") from None
+        rows.append(_row(kind, numbers, where))
     return rows

@@ -92,7 +92,7 @@ def _log_delta(
         check_size(one, int(m_))
         return law_of(one, int(m_)).log_delta(e_, b_, code)[0]
 
-    with np.errstate(divide="ignore"):  # np.vectorize reads the flag that a true zero's logarithm has left
+    with np.errstate(all="ignore"):  # np.vectorize reads the flags that the core's own arithmetic has left
         out: FloatArray = np.vectorize(each, otypes=[np.float64])(e, unknown_array, noise)
     return out
 

@@ -23,6 +23,8 @@ def checked_dimension(value: Any) -> Dimension:
         raw = check.whole_array("dimension", value)
         if raw.dtype.kind not in "iu":
             raise TypeError(f"dimension must be an integer or an array of them, got dtype {raw.dtype}")
+        if check.has_booleans(value):
+            raise TypeError("dimension must be an integer or an array of them, got a boolean among numbers")
         if raw.ndim == 0:
             return check.integer("dimension", raw.item(), least=1, most=_core.MAX_DIMENSION)
         for item in np.unique(raw):

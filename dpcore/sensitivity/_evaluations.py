@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpcore import _files
 from dpcore import _validation as check
 from dpcore._results import Result
 from dpcore._validation import FloatArray
@@ -118,7 +119,7 @@ def read_json(path: str | os.PathLike[str], kind: str) -> dict[str, Any]:
     """Read what `write_json` wrote; ValueError if it is something else."""
     path = check.path("path", path)
     try:
-        fields = json.loads(Path(path).read_text(encoding="utf-8"))
+        fields = _files.read_json(Path(path).read_text(encoding="utf-8"))
     except (ValueError, RecursionError) as error:
         raise ValueError(f"{path} is not a JSON file: {error}") from None
     if not isinstance(fields, dict) or fields.get("dpcore") != kind:

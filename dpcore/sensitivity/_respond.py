@@ -175,8 +175,8 @@ def respond(
         released = released.item()
     return RandomPrivateRelease(
         value=released,
-        epsilon=float(epsilon),
-        delta=0.0 if delta is None else float(delta),
+        epsilon=check.scalar("epsilon", check.non_negative("epsilon", epsilon)),
+        delta=0.0 if delta is None else check.scalar("delta", check.probability("delta", delta)),
         gamma=estimate.gamma,
         mechanism=name,
         estimate=estimate,
@@ -277,6 +277,8 @@ distribution that differ in one record.
         if not ours:
             raise TypeError(f"norm must be given for the mechanism {name}")
         norm = _OWN_NORM[name]
+    elif isinstance(norm, str):
+        norm = str.__str__(norm)  # what a subclass says of itself is not asked
     # Bad arguments of the mechanism are found before the work begins.
     trial = build(
         mechanism_class,

@@ -36,6 +36,36 @@ class Lying:
         return "Lying()"
 
 
+class LyingFloat(float):
+    """NaN, but to comparisons whatever they want to hear."""
+
+    def __gt__(self, other: Any) -> bool:
+        return True
+
+    __lt__ = __ge__ = __le__ = __gt__
+
+
+class LyingInt(int):
+    """A whole number that says that it is another, and to comparisons whatever they want to hear."""
+
+    def __float__(self) -> float:
+        return NAN
+
+    def __gt__(self, other: Any) -> bool:
+        return True
+
+    __lt__ = __ge__ = __le__ = __gt__
+
+
+class LyingText(str):
+    """Equal to everything."""
+
+    __hash__ = str.__hash__
+
+    def __eq__(self, other: object) -> bool:
+        return True
+
+
 def self_containing() -> list[Any]:
     box: list[Any] = []
     box.append(box)
@@ -46,6 +76,7 @@ WRONG_NUMBERS: dict[str, Callable[[], Any]] = {
     "nan": lambda: NAN,
     "float64 nan": lambda: np.float64("nan"),
     "float16 nan": lambda: np.float16("nan"),
+    "lying nan": lambda: LyingFloat("nan"),
     "zero-d nan": lambda: np.array(NAN),
     "[nan]": lambda: [NAN],
     "array with nan": lambda: np.array([0.5, NAN]),
@@ -55,6 +86,7 @@ WRONG_NUMBERS: dict[str, Callable[[], Any]] = {
     "True": lambda: True,
     "np.True_": lambda: np.True_,
     "[True]": lambda: [True],
+    "[1, True]": lambda: [1, True],
     "bool array": lambda: np.array([True, False]),
     "str": lambda: "0.5",
     "empty str": lambda: "",
@@ -115,6 +147,7 @@ EXTREME_NUMBERS: dict[str, Callable[[], Any]] = {
     "-2**63": lambda: -(2**63),
     "-10**400": lambda: -(10**400),
     "[inf]": lambda: [INF],
+    "[0.5, 97.0]": lambda: [0.5, 97.0],
     "array with -inf": lambda: np.array([0.5, -INF]),
     "subnormal array": lambda: np.array([5e-324, 0.5]),
     "float16 inf": lambda: np.float16("inf"),
@@ -154,7 +187,9 @@ HUGE_NUMBERS: dict[str, Callable[[], Any]] = {
 
 # What a private number may be as well: it is clamped, or counts as 0 or 1, without an error.
 ANY_NUMBER = {
-    name for name in WRONG_NUMBERS if "nan" in name or name in ("True", "np.True_", "[True]", "bool array")
+    name
+    for name in WRONG_NUMBERS
+    if "nan" in name or name in ("True", "np.True_", "[True]", "[1, True]", "bool array")
 }
 ANY_NUMBER |= {"10**5000"}
 
@@ -172,6 +207,7 @@ WRONG_CHOICES: dict[str, Callable[[], Any]] = {
     "junk": Junk,
     "surrogate": lambda: "\ud800",
     "null": lambda: "l1\0",
+    "lying": lambda: LyingText("nonsense"),
 }
 
 WRONG_FLAGS: dict[str, Callable[[], Any]] = {
@@ -250,6 +286,7 @@ def number_forms(value: Any) -> Iterator[tuple[str, Any, Any]]:
     if plain.is_integer():
         whole = int(plain)
         yield "int", whole, whole
+        yield "lying int", LyingInt(whole), whole
         yield "float", plain, whole
         for letter in "bBhHiIqQ":
             if np.iinfo(letter).min <= whole <= np.iinfo(letter).max:

@@ -53,6 +53,8 @@ CALLS = {
     "risk confidences, 5e7": "risk.laplace_confidence(epsilon=VALUES, epsilon0=1.0)",
     "RandomizedResponse, 1e8": "m.RandomizedResponse(epsilon=1.0).release(np.zeros(10**8, dtype=np.int64))",
     "Exponential, 1e7 scores": "m.Exponential(epsilon=1.0, sensitivity=1.0).release(np.zeros(10**7))",
+    "Exponential, 3e7 scores": "m.Exponential(epsilon=1.0, sensitivity=1.0).release(np.zeros(3 * 10**7))",
+    "RandomizedResponse.estimate, 1e8": "m.RandomizedResponse(epsilon=1.0).estimate(np.zeros(10**8, dtype=int))",
     "risk.recommend": "risk.recommend(records=10**6, known=10**5, bias=(0.2, 0.3), impact=100.0, threshold=10.0,"
     " allowed_error=20.0, delta=1e-6)",
 }

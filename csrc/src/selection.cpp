@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <limits>
+#include <memory>
 #include <stdexcept>
 #include <vector>
 
@@ -171,16 +172,17 @@ double exp_negative_double(double y) {
     return std::ldexp(p, -static_cast<int>(n));
 }
 
-double best_score(const double* scores, std::size_t count) {
+constexpr std::size_t kPollEvery = 4096;
+
+double best_score(const double* scores, std::size_t count, StopCheck stop) {
     double best = -kGreatestScore;
     for (std::size_t i = 0; i < count; ++i) {
+        if (i % (16 * kPollEvery) == 0) stop();
         const double s = clamped(scores[i]);
         best = s > best ? s : best;
     }
     return best;
 }
-
-constexpr std::size_t kPollEvery = 4096;
 
 }  // namespace
 
@@ -188,17 +190,21 @@ std::size_t choose_exactly(const std::array<std::uint64_t, 4>& uniform, const do
                            double factor, StopCheck stop) {
     if (count == 0) throw std::invalid_argument("there must be at least one score");
     check_non_negative(factor, "factor must be a finite number >= 0");
-    const double best = best_score(scores, count);
-    std::vector<Fixed256> sums(count);  // after element i
+    const double best = best_score(scores, count, stop);
+    std::vector<Fixed256> sums;  // after element i; no page is touched before its turn, for the sake of polling
+    sums.reserve(count);
     Fixed256 total;
     for (std::size_t i = 0; i < count; ++i) {
         if (i % kPollEvery == 0) stop();
         total = total + exact_weight(factor, best, clamped(scores[i]));
-        sums[i] = total;
+        sums.push_back(total);
     }
     const Fixed256 target = words_to_fixed(uniform) * total;  // below total
     std::size_t chosen = 0;
-    for (std::size_t i = 0; i + 1 < count; ++i) chosen += target < sums[i] ? 0 : 1;
+    for (std::size_t i = 0; i + 1 < count; ++i) {
+        if (i % kPollEvery == 0) stop();
+        chosen += target < sums[i] ? 0 : 1;
+    }
     return chosen;
 }
 
@@ -206,8 +212,8 @@ std::size_t choose(const std::array<std::uint64_t, 4>& uniform, const double* sc
                    double factor, StopCheck stop) {
     if (count == 0) throw std::invalid_argument("there must be at least one score");
     check_non_negative(factor, "factor must be a finite number >= 0");
-    const double best = best_score(scores, count);
-    std::vector<double> sums(count);
+    const double best = best_score(scores, count, stop);
+    const std::unique_ptr<double[]> sums(new double[count]);  // not set to 0: pages are touched as they are polled
     double total = 0.0;
     for (std::size_t i = 0; i < count; ++i) {
         if (i % (16 * kPollEvery) == 0) stop();
@@ -223,6 +229,7 @@ std::size_t choose(const std::array<std::uint64_t, 4>& uniform, const double* sc
     std::size_t chosen = 0;
     std::size_t close = 0;
     for (std::size_t i = 0; i + 1 < count; ++i) {
+        if (i % (16 * kPollEvery) == 0) stop();
         chosen += sums[i] <= target ? 1 : 0;
         close += std::fabs(sums[i] - target) <= slack ? 1 : 0;
     }

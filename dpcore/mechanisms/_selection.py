@@ -33,6 +33,10 @@ if TYPE_CHECKING:
     from dpcore.accounting import PrivacyLoss
 
 
+# Responses counted at a time.
+_PART = 1 << 22
+
+
 @dataclasses.dataclass(frozen=True, init=False)
 class RandomizedResponse(Mechanism):
     """Keeps or replaces each person's answer by chance: epsilon-differential privacy without a trusted collector.
@@ -94,11 +98,17 @@ class RandomizedResponse(Mechanism):
             raise TypeError(f"responses must be an array of integers, got dtype {given.dtype}")
         if given.size == 0:
             raise ValueError("responses must not be empty")
+        # In parts, between which Ctrl-C is heeded; NumPy does not look for it.
+        flat, size = given.reshape(-1), max(_PART, self.categories)
+        parts = [slice(start, start + size) for start in range(0, flat.size, size)]
         # Before bincount, which makes an array as long as the largest of them.
-        least, most = int(given.min()), int(given.max())
+        least, most = min(int(flat[p].min()) for p in parts), max(int(flat[p].max()) for p in parts)
         if not (least >= 0 and most < self.categories):
             raise ValueError(f"responses must lie in [0, {self.categories}), got values from {least} to {most}")
-        shares = np.bincount(given.ravel().astype(np.int64), minlength=self.categories) / given.size
+        counts = np.zeros(self.categories, dtype=np.int64)
+        for part in parts:
+            counts += np.bincount(flat[part].astype(np.int64), minlength=self.categories)
+        shares = counts / given.size
         keep = self.keep_probability
         other = (1 - keep) / (self.categories - 1)
         result: FloatArray = (shares - other) / (keep - other)

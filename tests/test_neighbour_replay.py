@@ -154,6 +154,115 @@ def test_gaussian(epsilon, delta, distance, value, share):
         assert gaussian.delta(epsilon=epsilon, sigma=mechanism.scale, sensitivity=shift) <= delta * (1 + 1e-12)
 
 
+NORMS = st.sampled_from(["l1", "l2", "linf"])
+
+
+@st.composite
+def vectors(draw):
+    """(norm, distance, vector, neighbour): in exact rationals, the neighbour is no farther than the distance."""
+    norm, distance = draw(NORMS), draw(st.floats(1e-3, 1e3))
+    size = draw(st.integers(2, 5))
+    value = draw(st.lists(st.floats(-1e3, 1e3), min_size=size, max_size=size))
+    move = [Fraction(x) for x in draw(st.lists(st.floats(-1, 1), min_size=size, max_size=size))]
+    length = {"l1": sum(map(abs, move)), "linf": max(map(abs, move))}.get(norm)
+    if length is None:  # a rational at least the root
+        square = sum(x * x for x in move)
+        length = Fraction(math.sqrt(square)) * Fraction(1 + 2**-50) + Fraction(2, 10**160)
+    share = Fraction(distance) / length if length > 0 else Fraction(0)
+    value = [Fraction(x) for x in value]
+    return norm, distance, value, [x + m * share for x, m in zip(value, move, strict=True)]
+
+
+@replay(EPSILONS, vectors())
+def test_laplace_of_vectors(epsilon, case):
+    norm, distance, value, other = case
+    mechanism = mechanisms.Laplace(epsilon=epsilon, sensitivity=distance, dimension=len(value), norm=norm)
+    grid = Fraction(mechanism.grid)
+    cells = sum(abs(round(a / grid) - round(b / grid)) for a, b in zip(value, other, strict=True))
+    assert cells * grid / Fraction(mechanism.scale) <= Fraction(epsilon)
+
+
+@replay(st.floats(1e-2, 5.0), st.floats(1e-12, 0.1), vectors())
+def test_gaussian_of_vectors(epsilon, delta, case):
+    norm, distance, value, other = case
+    mechanism = mechanisms.Gaussian(
+        epsilon=epsilon, delta=delta, sensitivity=distance, dimension=len(value), norm=norm
+    )
+    grid = Fraction(mechanism.grid)
+    cells = sum((round(a / grid) - round(b / grid)) ** 2 for a, b in zip(value, other, strict=True))
+    if cells:
+        with mpmath.workdps(40):
+            shift = mpmath.sqrt(mpmath.mpf(cells)) * mpmath.mpf(mechanism.grid)
+            s, e = mpmath.mpf(mechanism.scale) / shift, mpmath.mpf(epsilon)
+            assert mpmath.ncdf(1 / (2 * s) - e * s) - mpmath.exp(e) * mpmath.ncdf(-1 / (2 * s) - e * s) <= delta
+
+
+@pytest.mark.parametrize("size", [2, 4])
+def test_rounding_of_vectors_at_its_worst(size):
+    """Every coordinate lies just below the middle of two cells and moves beyond another: a cell more in each."""
+    plain = mechanisms.Laplace(epsilon=1.0, sensitivity=1.0, dimension=size, norm="l1")
+    grid = Fraction(plain.grid)
+    distance = 1 + size * grid / 512
+    assert Fraction(float(distance)) == distance
+    mechanism = mechanisms.Laplace(epsilon=1.0, sensitivity=float(distance), dimension=size, norm="l1")
+    assert Fraction(mechanism.grid) == grid
+    start = grid / 2 - grid / 1024
+    cells = size * (round((start + distance / size) / grid) - round(start / grid))
+    assert cells * grid > distance
+    assert cells * grid / Fraction(mechanism.scale) <= 1
+
+
+def discrete_gaussian(sigma, farthest):
+    """Law of a discrete Gaussian on -n..n, with what is beyond left out (below 1e-35)."""
+    n = math.ceil(13 * sigma) + farthest
+    weights = np.exp(-0.5 * (np.arange(-n, n + 1) / sigma) ** 2)
+    return weights / math.fsum(weights)
+
+
+def hockey_stick(p, q, epsilon):
+    return math.fsum(np.maximum(p - math.exp(epsilon) * q, 0.0).ravel())
+
+
+@replay(st.floats(0.3, 5.0), st.floats(1e-9, 0.1), st.integers(1, 4), examples=25)
+def test_discrete_gaussian(epsilon, delta, distance):
+    mechanism = mechanisms.DiscreteGaussian(epsilon=epsilon, delta=delta, sensitivity=distance)
+    pmf = discrete_gaussian(mechanism.scale, distance)
+    found = []
+    for shift in range(1, distance + 1):
+        p, q = np.append(pmf, np.zeros(shift)), np.append(np.zeros(shift), pmf)
+        found.append(max(hockey_stick(p, q, epsilon), hockey_stick(q, p, epsilon)))
+    assert max(found) <= delta * (1 + 1e-9)
+    assert max(found) > 0.99 * delta  # not by far too much noise either
+    bounds = accounting.from_discrete_gaussian(sigma=mechanism.scale, sensitivity=distance).delta(epsilon)
+    assert bounds.lower * (1 - 1e-9) <= found[-1] <= bounds.upper * (1 + 1e-9)
+
+
+@replay(st.floats(0.8, 5.0), st.floats(1e-5, 0.1), NORMS, st.integers(-2, 2), st.integers(-2, 2), examples=20)
+def test_discrete_gaussian_of_vectors(epsilon, delta, norm, right, up):
+    if not (right or up):
+        return
+    distance = {"l1": abs(right) + abs(up), "l2": math.hypot(right, up), "linf": max(abs(right), abs(up))}[norm]
+    # To the next double, where the length is no double: the neighbour is at that distance then, or nearer.
+    mechanism = mechanisms.DiscreteGaussian(
+        epsilon=epsilon, delta=delta, sensitivity=math.nextafter(distance, 9), dimension=2, norm=norm
+    )
+    pmf = discrete_gaussian(mechanism.scale, 2)
+    pad = np.pad(np.outer(pmf, pmf), 2)
+    moved = np.roll(pad, (right, up), axis=(0, 1))
+    assert hockey_stick(pad, moved, epsilon) <= delta * (1 + 1e-9)
+
+
+@replay(st.floats(0.1, 3.0), st.integers(1, 4), st.floats(0.0, 3.0))
+def test_loss_of_discrete_laplace(scale, distance, epsilon):
+    weights = np.exp(-np.abs(np.arange(-140, 141)) / scale)
+    pmf = weights / math.fsum(weights)
+    bounds = accounting.from_discrete_laplace(scale=scale, sensitivity=distance).delta(epsilon)
+    for shift in range(1, distance + 1):
+        exact = hockey_stick(np.append(pmf, np.zeros(shift)), np.append(np.zeros(shift), pmf), epsilon)
+        assert exact <= bounds.upper * (1 + 1e-9) + 1e-15
+    assert bounds.lower <= exact * (1 + 1e-9) + 1e-15
+
+
 @replay(EPSILONS, st.integers(2, 50))
 def test_randomized_response(epsilon, categories):
     mechanism = mechanisms.RandomizedResponse(epsilon=epsilon, categories=categories)
@@ -267,6 +376,11 @@ def test_partial_knowledge_count(probabilities, epsilon, noise):
     (many,) = partial_knowledge.count_delta(bias=np.array([first]), **common)
     for found in (one, many):
         assert abs(same - found) <= 1e-6 * same + 1e-9
+    # The same records in strata of one.
+    strata = partial_knowledge.count_delta(
+        bias=partial_knowledge.Strata([(1, p) for p in probabilities]), **common
+    )
+    assert abs(exact - strata) <= 1e-6 * exact + 1e-9
     # The worst case over the range covers every product of probabilities in it.
     ranged = partial_knowledge.count_delta(bias=(min(probabilities), max(probabilities)), **common)
     assert exact <= ranged * (1 + 1e-6) + 1e-9
@@ -277,6 +391,31 @@ def test_calibrated_count(bias, records, epsilon, delta):
     found = partial_knowledge.calibrate(epsilon=epsilon, delta=delta, records=records, known=0, bias=bias)
     exact = divergence(law([Fraction(bias)] * (records - 1)), epsilon, found.noise_scale)
     assert exact <= delta * (1 + 1e-6) + 1e-9
+
+
+@replay(
+    st.floats(0.1, 0.9),
+    st.integers(2, 5),
+    st.floats(0.1, 1.5),
+    st.floats(0.7, 2.0),
+    st.floats(1.0, 4.0),
+    examples=10,
+)
+def test_joint_release(bias, records, epsilon, noise, scale):
+    """A count with Laplace noise and the same count with Gaussian noise: both densities on a grid of pairs."""
+    pmf = [float(x) for x in law([Fraction(bias)] * (records - 1))]
+    counts = np.arange(records + 1)
+    plain, shifted = np.append(pmf, 0.0), np.append(0.0, pmf)
+    # Laplace densities have kinks at the counts, which are on the grid; tails of exp(-25) are left out.
+    y = np.arange(-25 * scale // 1, records + 25 * scale, 1 / 16)
+    z = np.arange(-7 * noise, records + 7 * noise, noise / 64)
+    first = np.exp(-np.abs(y[:, None] - counts) / scale) / (2 * scale * 16)
+    second = np.exp(-0.5 * ((z[:, None] - counts) / noise) ** 2) / (64 * math.sqrt(2 * math.pi))
+    a, b = (first @ (pair[:, None] * second.T) for pair in (plain, shifted))
+    exact = max(hockey_stick(a, b, epsilon), hockey_stick(b, a, epsilon))
+    known = {"epsilon": epsilon, "records": records, "known": 0, "bias": bias}
+    bounds = partial_knowledge.joint_delta_bounds(noise_scale=noise, estimate_scale=scale, **known)
+    assert bounds.lower * (1 - 2e-3) - 1e-5 <= exact <= bounds.upper * (1 + 2e-3) + 1e-5
 
 
 # ---- targets of the sensitivity sampler -------------------------------------------------------------------------

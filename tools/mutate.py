@@ -105,6 +105,18 @@ MUTANTS = [
         REPLAY + "mean",
     ),
     Mutant(
+        "vectors rounded for the price of one number", "mechanisms/_real.py", "l1 += size * Fraction(cell)",
+        "l1 += Fraction(cell)", REPLAY + "rounding_of_vectors_at_its_worst",
+    ),
+    Mutant(
+        "a maximum norm taken for the others", "mechanisms/_real.py",
+        'factor = root_up(dimension) if norm == "linf" else 1.0', "factor = 1.0", REPLAY + "gaussian_of_vectors",
+    ),
+    Mutant(
+        "a hundredth too little discrete Gaussian noise", "mechanisms/_discrete.py",
+        "return float(found.parameter)", "return 0.99 * float(found.parameter)", REPLAY + "discrete_gaussian",
+    ),
+    Mutant(
         "a histogram below the root of 2", "mechanisms/_queries.py", "math.nextafter(math.sqrt(2.0), 2.0)", "1.41",
         REPLAY + "histogram",
     ),

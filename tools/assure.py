@@ -2,7 +2,7 @@
 
 python tools/assure.py                    everything, with two minutes of fuzzing
 python tools/assure.py --fuzz-seconds 600
-python tools/assure.py --skip sanitizers fuzzing
+python tools/assure.py --skip sanitized fuzzing
 
 Needs a checkout, the package installed from it with the extras `test`, `bench` and `plot`, pybind11 and gcc (where
 there is clang, libFuzzer fuzzes the C interface). Prints what each part counted and, last, what failed; the exit

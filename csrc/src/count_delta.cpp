@@ -140,6 +140,9 @@ CountDelta count_delta(double epsilon, std::int64_t unknown, double bias, double
         return {out.log_delta, out.relative_error + 0x1p-53};
     }
     const Problem problem = detail::make_problem(epsilon, unknown, bias, direction == Direction::remove);
+    // Biases below the normal numbers: odds of 2^1000 and more against a record leave the range of double-double
+    // products. Nature's help, of that size, is not counted, which is an upper bound.
+    if (std::isnan(problem.kappa.hi)) return no_unknown(epsilon, noise_scale);
     const double beta = detail::effective_noise(noise_scale, epsilon);
     // ln C and ln B at the first point are each good to 2 u of their parts; where a bias is near 0 or 1, or
     // epsilon large, they cancel.

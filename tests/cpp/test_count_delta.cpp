@@ -1,10 +1,12 @@
 #include "dpcore/count_delta.hpp"
 
 #include <cmath>
+#include <limits>
 
 #include "../../csrc/src/binomial_ratio.hpp"
 #include "check.hpp"
 #include "dpcore/binomial.hpp"
+#include "dpcore/count_calibration.hpp"
 #include "dpcore/count_range.hpp"
 #include "dpcore/double_double_functions.hpp"
 #include "dpcore/gaussian.hpp"
@@ -63,6 +65,16 @@ TEST(two_groups_of_one_bias_are_one_group) {
                 .log_delta;
         CHECK(near(one, two, 1e-11));
     }
+}
+
+// Found by fuzzing: an internal error. One record in 2^1068 counts, and there is no noise to speak of: delta is 1
+// less something of that size.
+TEST(a_bias_below_the_normal_numbers) {
+    const double least = std::numeric_limits<double>::denorm_min();
+    const auto found = count_delta(1.53125, 71, least, least, Direction::both);
+    CHECK(found.log_delta_upper() == 0.0);
+    CHECK(found.log_delta > -1e-12);
+    CHECK(dpcore::count_delta_upper(1.53125, 71, least, 7.14e-85, least) == 1.0);
 }
 
 TEST(bad_arguments_throw) {

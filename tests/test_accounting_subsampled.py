@@ -65,6 +65,9 @@ def test_epsilon_of_two_steps(eps: float) -> None:
         (1.458, 0.00178, 49, "remove", 2.0),
         (0.826, 9.8e-05, 1301, "add", 0.068),
         (1.335, 0.00107, 11, "add", 0.0015),
+        (0.5191, 0.0001836, 73833, "remove", 0.2573),  # pieces as narrow as their edges
+        (0.448, 0.01548, 26, "add", 0.0297),
+        (0.3275, 7.814e-05, 147, "remove", 0.02221),
     ],
 )
 def test_narrow_far_from_what_a_step_loses(

@@ -59,7 +59,7 @@ LogBounds contour_delta(const Composition& comp, double epsilon, double content,
     const bool later = samples > 0.0 && samples < kFewSamples && !std::isfinite(comp.max_loss);
     if (!later) within(stop, 0.5, one);
     if (samples == 0.0 || narrow()) return out;
-    within(stop, 0.8,
+    within(stop, 0.9,
            [&](StopCheck own) { out = intersect(out, largest_step_delta(comp, epsilon, content, own)); });
     if (later && samples >= kHardlyAny && !narrow()) within(stop, 1.0, one);
     return out;
@@ -112,7 +112,9 @@ LogBounds log_delta_of(const Composition& comp, double epsilon, Method method, S
     const auto near_delta = [&](StopCheck own) { return near_lattice_delta(*near, epsilon, own); };
     if (near && near->points <= kFewPoints) attempt(0.5, near_delta);
     if (content(method.content)) return out;
-    attempt(0.5, [&](StopCheck own) { return contour_delta(comp, epsilon, method.content, own); });
+    // Subsampled steps have nothing but contours and buckets.
+    attempt(expected_samples(comp) > 0.0 ? 0.85 : 0.5,
+            [&](StopCheck own) { return contour_delta(comp, epsilon, method.content, own); });
     if (content(method.content)) return out;
     if (!(out.log_lower > -kInf))
         attempt(0.2, [&](StopCheck own) {

@@ -347,8 +347,10 @@ constexpr double kShare = 1.8;
 constexpr double kPieceShare = 0.7;
 constexpr double kNegligibleShare = 3.5;
 // Contours for one answer, and cuts; two to eight are usual.
-constexpr int kMostContours = 16;
-constexpr int kMostCuts = 24;
+constexpr int kMostContours = 40;
+constexpr int kMostCuts = 48;
+// The least piece, in distances of cuts: contours that fail on a piece mostly succeed on its parts.
+constexpr double kLeastPiece = 0.03;
 // Nodes looked at for them, about a microsecond each.
 constexpr double kMostLooked = 3e6;
 // As many where delta is below every use.
@@ -508,7 +510,7 @@ private:
         } else if (!(at > p.low + room && at < p.high - room)) {
             const double low = std::isinf(p.low) ? lowest_ : p.low;
             at = 0.5 * (low + p.high);
-            if (!(p.high - low >= 2.0 * room)) {
+            if (!(p.high - low >= kLeastPiece * distance_)) {
                 p.stage = Stage::done;
                 return;
             }

@@ -14,6 +14,8 @@ namespace {
 
 constexpr double kInf = std::numeric_limits<double>::infinity();
 constexpr double kMaxNodes = detail::SubsampledStep::kMaxNodes;
+// What lies beyond the last of the cuts of an envelope.
+constexpr double kLeastOutside = 1e-13;
 // Outputs beyond which a sum that places contours looks at the humps of the density only; nanoseconds of one.
 constexpr double kManyOutputs = 8192.0;
 constexpr double kOutputWork = 40.0;
@@ -135,10 +137,11 @@ void SubsampledLine::tabulate() const {
         b3 += w * d * d * d;
         b4 += w * d * d * d * d;
         const double outside = std::max(0.0, 1.0 - b0);
-        if (outside < next || i + 1 == order.size()) {
+        // Cuts that leave less than the last one are hardly different, and there is one for every further node.
+        if ((outside < next && next > kLeastOutside) || i + 1 == order.size()) {
             bulks_.push_back(
                 {b0 * b2 - b1 * b1, (2.0 * b0 * b4 - 8.0 * b1 * b3 + 6.0 * b2 * b2) / 24.0, outside + 1e-12, b2});
-            while (outside < next && next > 1e-13) next *= 0.25;
+            while (outside < next && next > kLeastOutside) next *= 0.25;
         }
     }
     // Total variation of the density g of L: |phi| <= TV/t. (log g)' = (-x - 1 + (p+1) r)/s^2 has one zero when

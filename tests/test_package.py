@@ -4,6 +4,7 @@ import abc
 import doctest
 import importlib
 import importlib.metadata
+import importlib.util
 import math
 import pathlib
 import pkgutil
@@ -145,3 +146,18 @@ def test_the_source_folder_says_what_it_is(tmp_path):
     )
     assert done.returncode == 1
     assert "start Python in another folder" in done.stderr.splitlines()[-1]
+
+
+def test_every_mutant_has_its_place():
+    """tools/mutate.py changes a line; where the line has changed meanwhile it would try nothing."""
+    root = pathlib.Path(__file__).parent.parent
+    spec = importlib.util.spec_from_file_location("mutate", root / "tools" / "mutate.py")
+    mutate = importlib.util.module_from_spec(spec)
+    sys.modules["mutate"] = mutate  # dataclasses look there
+    spec.loader.exec_module(mutate)
+    for mutant in mutate.MUTANTS:
+        file = root / mutant.file if mutant.file.startswith("csrc/") else root / "dpcore" / mutant.file
+        assert file.read_text().count(mutant.old) == 1, mutant.name
+        test, _, name = mutant.tests.partition("::")
+        name = name.partition("[")[0]
+        assert f"def {name}(" in (root / "tests" / test).read_text() or not name, mutant.name

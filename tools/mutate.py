@@ -257,8 +257,8 @@ MUTANTS = [
     ),
     Mutant(
         "smoothing that is no upper bound", "csrc/src/smoothed.cpp",
-        "return std::exp(-0.125 * eta2) * exponential(0.5, 1.0, t);",
-        "return std::exp(-1.125 * eta2) * exponential(0.5, 1.0, t);", "test_accounting_smoothed.py",
+        "above_(term(0.5, 1.0, std::exp(-0.125 * eta2)))", "above_(term(0.5, 1.0, std::exp(-1.125 * eta2)))",
+        "test_accounting_smoothed.py",
     ),
     Mutant(
         "a count's upper bound without its error", "csrc/src/count_delta.cpp",

@@ -151,6 +151,7 @@ def mixture(kinds: Kinds) -> tuple[acc.PrivacyLoss, tuple[np.ndarray, np.ndarray
     return loss, functools.reduce(product, laws)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(np.finfo(np.longdouble).eps > 1e-18, reason="the reference needs 80-bit long double")
 @pytest.mark.parametrize("kinds", MIXTURES)
 def test_lattices_that_do_not_agree(kinds: Kinds) -> None:
@@ -172,6 +173,7 @@ def test_lattices_that_do_not_agree(kinds: Kinds) -> None:
         assert inside.upper - inside.lower <= 1.1 * near + 2e-9
 
 
+@pytest.mark.slow
 def test_deep_tails_and_many_copies() -> None:
     """Sixty digits: for each loss of the one law the tails of the other, under P and under Q."""
     with mpmath.workdps(60):
@@ -273,6 +275,7 @@ def test_lattices_of_unbounded_losses_agree_exactly_or_not_at_all() -> None:
         assert 1e-11 < b.upper - b.lower <= 1e-9  # smoothed
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "loss",
     [
@@ -298,6 +301,7 @@ def test_too_many_sums_to_enumerate(loss: acc.PrivacyLoss) -> None:
     assert back.upper - eps <= 1e-7 * (1 + eps)
 
 
+@pytest.mark.slow
 def test_confidence_of_many_kinds() -> None:
     loss = total([acc.from_laplace(epsilon=0.05 + 0.0131 * i**1.1) for i in range(12)])
     previous = 0.0

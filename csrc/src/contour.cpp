@@ -333,7 +333,11 @@ bool Contour::fill() {
             double upper = 0.0;
             for (std::size_t i = 0; i < lines_.size(); ++i) {
                 const Certified v = lines_[i]->value(t);
-                upper += comp_.terms[i].copies * (v.value.re + (std::isinf(v.err) ? 0.0 : v.err));
+                const double off = std::isinf(v.err) ? 0.0 : v.err;  // the real part alone is a bound there
+                // And at the true place of the node, as above: |M'| = |K'| |M|.
+                const double moved =
+                    lattice_ ? slip * t * lines_[i]->derivative_size(t, v.value.re - off) * std::exp(off) : 0.0;
+                upper += comp_.terms[i].copies * (v.value.re + off + std::log1p(moved));
             }
             node.size = std::exp(std::min(upper - log_centre_ + 1e-9, 700.0));
             node.phase = 0.0;

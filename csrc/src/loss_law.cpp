@@ -342,13 +342,17 @@ private:
 
 class DiscreteGaussianLine final : public LossLine {
 public:
-    DiscreteGaussianLine(const ThetaRatio& theta, double sigma, double shift, double c, bool lattice)
+    // mean_size: at least the mean of |loss| in the law tilted by c.
+    DiscreteGaussianLine(const ThetaRatio& theta, double sigma, double shift, double c, double mean_size,
+                         bool lattice)
         : theta_(theta),
           rho_(shift * shift / (2.0 * sigma * sigma)),
           shift_(shift),
           half_(kPi * sigma * sigma / shift),
           c_(c),
-          lattice_(lattice) {}
+          mean_size_(mean_size),
+          lattice_(lattice),
+          log_mass_(value(0.0).value.re) {}
     Certified value(double t) const override {
         // exp(rho z(1+z)) Theta(shift z)/Theta(0) is periodic in t up to the phase of the lattice; t is reduced to
         // the first period by hand because the theta ratio is evaluated there.
@@ -371,14 +375,15 @@ public:
         const Certified v = lattice_ ? value(std::min(from, half_ * (1.0 - 1e-12))) : value(0.0);
         return v.value.re + v.err;
     }
-    double derivative_size(double t, double) const override {
-        return rho_ * (2.0 + 4.0 * std::fabs(c_) + 4.0 * t) + 2.0 * kPi * shift_;
+    double derivative_size(double, double log_size) const override {  // |M'| <= E|L| M(c)
+        return mean_size_ * std::exp(std::min(log_mass_ - log_size, 600.0));
     }
 
 private:
     const ThetaRatio& theta_;
-    double rho_, shift_, half_, c_;
+    double rho_, shift_, half_, c_, mean_size_;
     bool lattice_;
+    double log_mass_;
 };
 
 class DiscreteGaussianLaw final : public LossLaw {
@@ -409,8 +414,10 @@ public:
         return {rho_ * c * (1.0 + c) + std::log(sum / base), slope * (0.5 * shift_ - mean + a),
                 slope * slope * (square - mean * mean)};
     }
-    std::unique_ptr<LossLine> line(double c, double, double, bool lattice, StopCheck) const override {
-        return std::make_unique<DiscreteGaussianLine>(theta_, sigma_, shift_, c, lattice);
+    std::unique_ptr<LossLine> line(double c, double, double, bool lattice, StopCheck stop) const override {
+        const Cumulants k = cumulants(c, stop);  // good to many digits
+        const double mean_size = 1.01 * std::sqrt(k.second + k.first * k.first);
+        return std::make_unique<DiscreteGaussianLine>(theta_, sigma_, shift_, c, mean_size, lattice);
     }
     double max_loss() const override { return kInf; }
     double min_loss() const override { return -kInf; }

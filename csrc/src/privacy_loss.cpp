@@ -362,16 +362,18 @@ LogBounds PrivacyLoss::log_delta(double epsilon, Method method, StopCheck stop) 
     within(own, first_share(s.symmetric),
            [&](StopCheck part) { out = log_delta_of(s.forward, epsilon, method, part); });
     if (!s.symmetric && !dominated(s.backward, epsilon, out.log_lower, own)) {
-        const LogBounds other = log_delta_of(s.backward, epsilon, method, own);
+        LogBounds other = {-kInf, kInf};
+        within(own, 1.0, [&](StopCheck part) { other = log_delta_of(s.backward, epsilon, method, part); });
         out = {std::max(out.log_lower, other.log_lower), std::max(out.log_upper, other.log_upper)};
     }
-    if (s.forward.log_total_mass == 0.0) out.log_upper = std::min(out.log_upper, 0.0);
+    // Masses that miss 1 by rounding stand for masses that do not: no delta exceeds 1.
+    out = {std::min(out.log_lower, 0.0), std::min(out.log_upper, 0.0)};
     return out;
 }
 
 Interval PrivacyLoss::delta(double epsilon, Method method, StopCheck stop) const {
     Interval out = from_log(log_delta(epsilon, method, stop));
-    if (state_->forward.log_total_mass == 0.0) out.upper = std::min(out.upper, 1.0);
+    out = {std::min(out.lower, 1.0), std::min(out.upper, 1.0)};
     return out;
 }
 
@@ -392,7 +394,8 @@ Interval PrivacyLoss::epsilon(double delta, Method method, StopCheck stop) const
     if (!s.symmetric &&
         !(delta > 0.0 && out.lower > 0.0 && std::isfinite(out.lower) &&
           dominated(s.backward, out.lower, std::log(delta) - kLibm * std::fabs(std::log(delta)), own))) {
-        const Interval other = direction(s.backward, own);
+        Interval other = {0.0, kInf};
+        within(own, 1.0, [&](StopCheck part) { other = direction(s.backward, part); });
         out = {std::max(out.lower, other.lower), std::max(out.upper, other.upper)};
     }
     return out;
@@ -406,7 +409,8 @@ Interval PrivacyLoss::confidence(double epsilon, StopCheck stop) const {
     within(bounded.check(), first_share(s.symmetric),
            [&](StopCheck part) { out = confidence_of(s.forward, epsilon, part); });
     if (!s.symmetric) {
-        const Interval other = confidence_of(s.backward, epsilon, bounded.check());
+        Interval other = {0.0, 1.0};
+        within(bounded.check(), 1.0, [&](StopCheck part) { other = confidence_of(s.backward, epsilon, part); });
         out = {std::min(out.lower, other.lower), std::min(out.upper, other.upper)};
     }
     return out;

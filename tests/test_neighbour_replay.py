@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpcore import accounting, cli, gaussian, mechanisms, partial_knowledge, sensitivity
+from dpcore import accounting, cli, gaussian, mechanisms, partial_knowledge, risk, sensitivity
 
 NUMBERS = st.floats(-1e6, 1e6, allow_nan=False)
 replayed = 0
@@ -391,6 +391,58 @@ def test_calibrated_count(bias, records, epsilon, delta):
     found = partial_knowledge.calibrate(epsilon=epsilon, delta=delta, records=records, known=0, bias=bias)
     exact = divergence(law([Fraction(bias)] * (records - 1)), epsilon, found.noise_scale)
     assert exact <= delta * (1 + 1e-6) + 1e-9
+
+
+@replay(
+    st.floats(0.05, 0.95),
+    st.floats(0.05, 0.95),
+    st.integers(1, 7),
+    st.integers(2, 6),
+    st.floats(0.1, 2.0),
+    st.sampled_from([0.0, 0.7, 2.0]),
+    examples=15,
+)
+def test_mixture_of_biases(first, second, eighths, records, epsilon, noise):
+    """A bias that is itself random: what is claimed covers the law of the sum over both."""
+    share = Fraction(eighths, 8)
+    laws = [law([Fraction(p)] * (records - 1)) for p in (first, second)]
+    exact = divergence([share * a + (1 - share) * b for a, b in zip(*laws, strict=True)], epsilon, noise)
+    bias = partial_knowledge.Mixture([(float(share), first), (float(1 - share), second)])
+    found = partial_knowledge.count_delta(epsilon=epsilon, records=records, known=0, bias=bias, noise_scale=noise)
+    assert exact <= found * (1 + 1e-6) + 1e-9
+
+
+@replay(
+    st.floats(0.6, 3.0),
+    st.floats(0.05, 0.9),
+    st.floats(0.0, 2.0),
+    st.sampled_from(["add", "remove"]),
+    st.floats(0, 1),
+    examples=30,
+)
+def test_subsampled_gaussian(sigma, rate, epsilon, direction, share):
+    """One record more or less, at any distance up to the sensitivity, on a grid of outputs."""
+    at = np.linspace(-9 * sigma, 1 + 9 * sigma, 200_001)
+    density = [np.exp(-0.5 * ((at - x) / sigma) ** 2) / (sigma * math.sqrt(2 * math.pi)) for x in (0.0, share)]
+    without, with_record = density[0], (1 - rate) * density[0] + rate * density[1]
+    pair = (with_record, without) if direction == "remove" else (without, with_record)
+    exact = float(np.maximum(pair[0] - math.exp(epsilon) * pair[1], 0.0).sum() * (at[1] - at[0]))
+    claimed = accounting.from_subsampled_gaussian(sigma=sigma, rate=rate, neighbours=direction).delta(epsilon)
+    assert exact <= claimed.upper * (1 + 1e-6) + 1e-9
+
+
+@replay(st.floats(0.1, 3.0), st.floats(0.02, 0.98), st.floats(0, 1))
+def test_confidence_of_laplace(epsilon0, level, share):
+    """The loss of neighbours at any distance: within epsilon at least as often as is claimed."""
+    epsilon = level * epsilon0
+    reach = epsilon / epsilon0
+    if share <= reach:
+        exact = 1.0
+    else:  # between the two answers it is share - 2 x: within `reach` of 0 on an interval of length `reach`
+        low, high = (share - reach) / 2, (share + reach) / 2
+        exact = 0.5 * (math.exp(-epsilon0 * low) - math.exp(-epsilon0 * high))
+    claimed = risk.laplace_confidence(epsilon=epsilon, epsilon0=epsilon0)
+    assert claimed <= exact * (1 + 1e-12)
 
 
 @replay(

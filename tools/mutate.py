@@ -237,7 +237,7 @@ MUTANTS = [
         "err = kSlack * (err + 4.0 * kRound * size);", "test_accounting.py",
     ),
     Mutant(
-        "buckets that round a loss down", "csrc/src/buckets.cpp",
+        "buckets that round a loss down", "csrc/src/bucket_lists.cpp",
         "        upper_[i + 1] += mass * share;\n        upper_[i] += mass * (1.0 - share);",
         "        upper_[i] += mass;", "test_accounting.py",
     ),

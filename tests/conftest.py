@@ -1,9 +1,16 @@
-"""What the assurance run (tools/assure.py) reads: counts that tests report, and how many passed."""
+"""Ctrl-C for the tests of it, and what the assurance run (tools/assure.py) reads: counts, and how many passed."""
 
 import json
 import os
+import signal
 
 import pytest
+
+
+def pytest_configure():
+    """Heed Ctrl-C: a shell that starts pytest in the background tells it, and all it starts, to ignore that."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def _write(**line):

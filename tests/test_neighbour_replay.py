@@ -435,6 +435,7 @@ def test_subsampled_gaussian(sigma, rate, epsilon, direction, share):
 def test_confidence_of_laplace(epsilon0, level, share):
     """The loss of neighbours at any distance: within epsilon at least as often as is claimed."""
     epsilon = level * epsilon0
+    # The loss at x is epsilon0 (|x - share| - |x|), x in units of the sensitivity, noise of scale 1/epsilon0.
     reach = epsilon / epsilon0
     if share <= reach:
         exact = 1.0

@@ -127,7 +127,7 @@ MUTANTS = [
     ),
     Mutant(
         "a choice that pays half", "mechanisms/_selection.py", "(1 if monotone else 2)", "1",
-        REPLAY + "exponential",
+        REPLAY + "exponential_at_its_worst",
     ),
     Mutant(
         "a choice a ten-thousandth too sure", "mechanisms/_selection.py",
@@ -327,7 +327,8 @@ def tests_of(python: pathlib.Path, tests: list[str]) -> subprocess.CompletedProc
     return subprocess.run(
         # Without -m's folder of the checkout, which has no extension, on the path.
         [str(python), "-I", "-m", "pytest", "-q", "-x", "--tb=short", "-p", "no:cacheprovider",
-         "-W", "ignore", *[str(TESTS / test) for test in tests]],
+         # The same generated examples every time: what is found once is found again.
+         "--hypothesis-seed=1", "-W", "ignore", *[str(TESTS / test) for test in tests]],
         cwd=ROOT, capture_output=True, text=True, check=False,
         env={key: value for key, value in os.environ.items() if key != "DPCORE_TALLY"},
     )  # fmt: skip

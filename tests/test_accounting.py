@@ -562,6 +562,31 @@ def test_enumeration_of_many_copies() -> None:
         assert check_bracket(bounds, truth, 30) <= SPECTRAL_WIDTH
 
 
+def test_confidence_of_masses_that_miss_one() -> None:
+    # p and q add up to 1 + 1.7e-16 and 1 + 1e-16: with 10^5 copies the total is off by 1e-11, not a chance.
+    p = [0.06286891660574744, 0.3011099207884929, 0.34574938801229727, 0.17045574976278388, 0.11981602483067867]
+    q = [0.2721774587062604, 0.07867182867634412, 0.14003544153032157, 0.4627787502172391, 0.04633652086983491]
+    pair = acc.from_pmf(p, q)
+    with mp.workdps(50):  # Chernoff at 1/2; the others add at most 0.18 to the loss
+        root = mp.fsum(mp.sqrt(mp.mpf(x) * y) for x, y in zip(p, q, strict=True))
+        for copies, other in (
+            (1000, acc.from_approximate(epsilon=0.0027, delta=1.2494806320795348e-14) * 65),
+            (100_000, acc.from_randomized_response(epsilon=0.0027) * 65),
+        ):
+            loss = pair * copies + other
+            for eps in (0.0, 1.0, 1.58):
+                found = loss.confidence(eps)
+                assert found.lower <= mp.exp((eps + 0.18) / 2) * root**copies
+                assert found.upper <= 1.0
+    other = acc.from_pmf(
+        [0.32811230133413927, 0.6012490316982172, 0.0706386669676437],
+        [0.4815437659898468, 0.20314012938047607, 0.3153161046296773],
+    )
+    for copies in (1, 64, 10_000, 1_000_000):  # no loss is beyond
+        found = (other * copies).confidence(2 * (other * copies).max_loss)
+        assert 1.0 - 1e-14 - 4e-16 * copies <= found.lower <= 1.0 == found.upper
+
+
 def test_next_to_a_sum_of_losses_their_rounding_counts() -> None:
     # Three atoms that share no lattice, in doubles that are exact; the largest sum is a few units in the last
     # place above epsilon, so that delta is as uncertain as the sum of rounded logarithms is.

@@ -256,9 +256,13 @@ Interval confidence_of(const Composition& comp, double epsilon, StopCheck stop) 
     within(stop, 0.8, [&](StopCheck own) { below = tails_of(comp, -epsilon, own).below; });
     const double total = std::exp(comp.log_total_mass);
     const double slack = total * (comp.log_mass_err + 4.0 * kLibm);
-    if (above.upper == 0.0 && below.upper == 0.0 && comp.log_total_mass == 0.0) return {1.0, 1.0};
-    const Interval out = {std::max(0.0, total - above.upper - below.upper - slack),
-                          std::min(total, total - above.lower - below.lower + slack)};
+    if (above.upper == 0.0 && below.upper == 0.0) return {1.0, 1.0};
+    // Masses of a pmf may miss 1 by rounding, and by that times the copies in all. Tails are cut off at 1 here and
+    // are what another leaves of the total there: each may be off by as much as is missed.
+    const double missed = 2.0 * std::fabs(total - 1.0);
+    const Interval out = {
+        std::max(0.0, std::min(total, 1.0) - above.upper - below.upper - slack - missed),
+        std::max(0.0, std::min(1.0, std::max(total, 1.0) - above.lower - below.lower + slack + missed))};
     if (sum_exists && !few && out.upper - out.lower > kContentWidth) within(stop, 1.0, laplace);
     return sum ? intersect(out, *sum) : out;
 }

@@ -9,7 +9,7 @@
 #include "dpcore/buckets.hpp"
 #include "dpcore/enumeration.hpp"
 #include "laplace_mixture.hpp"
-#include "largest_step.hpp"
+#include "large_steps.hpp"
 #include "near_lattice.hpp"
 #include "smoothed.hpp"
 #include "work.hpp"
@@ -23,6 +23,10 @@ constexpr double kInf = std::numeric_limits<double>::infinity();
 constexpr double kAutoBuckets = 4194304.0;
 // And where the work for those is too much: a tenth as many, for a hundred times the width.
 constexpr double kCoarser = 100.0;
+// log delta from which on few sampled steps are sorted before one contour is tried.
+constexpr double kSmall = -3.0;
+// log delta below which what one contour says has to do.
+constexpr double kFarBelow = -1000.0;
 
 LogBounds with_infinite(const Composition& comp, const Interval& finite) {
     const double low = (finite.lower + comp.infinite_mass_lower()) * (1.0 - kLibm);
@@ -55,13 +59,20 @@ LogBounds contour_delta(const Composition& comp, double epsilon, double content,
     LogBounds out = {-kInf, kInf};
     const auto narrow = [&] { return out.log_upper - out.log_lower <= content; };
     const auto one = [&](StopCheck own) { out = intersect(out, spectral_delta(comp, epsilon, own)); };
-    // On addition the heavy tail is on the side of small losses, which c > 0 makes light.
-    const bool later = samples > 0.0 && samples < kFewSamples && !std::isfinite(comp.max_loss);
-    if (!later) within(stop, 0.5, one);
-    if (samples == 0.0 || narrow()) return out;
-    within(stop, 0.9,
-           [&](StopCheck own) { out = intersect(out, largest_step_delta(comp, epsilon, content, own)); });
-    if (later && samples >= kHardlyAny && !narrow()) within(stop, 1.0, one);
+    if (samples == 0.0) {
+        within(stop, 0.5, one);
+        return out;
+    }
+    const auto sorted = [&](StopCheck own) {
+        out = intersect(out, large_steps_delta(comp, epsilon, content, own));
+    };
+    // A law of several humps is for the pieces, one of a single hump for one contour. Where delta is not small, or
+    // many steps are sampled, humps run into each other.
+    const bool later = samples < kFewSamples && !std::isfinite(comp.max_loss) &&
+                       log_delta_estimate(comp, epsilon, stop) < kSmall && several_humps(comp, epsilon, stop);
+    if (later) within(stop, 0.7, sorted);
+    if (!narrow()) within(stop, 0.5, one);
+    if (!narrow() && !later && !(out.log_upper < kFarBelow)) within(stop, 0.9, sorted);
     return out;
 }
 

@@ -21,6 +21,11 @@ constexpr double kMostWork = 1e8;
 constexpr double kUnit = 2.0;
 constexpr double kNodeWork = 80.0;
 constexpr double kContent = 2e4;
+constexpr double kPieceContent = 2e3;  // of one piece of many
+// Lines are opened so much further than a normal law would need.
+constexpr double kFirstReach = 1.3;
+// And so often again, to four times as far, for a sharper bound of what is left.
+constexpr int kMostFarther = 3;
 // Share of the atoms below which tail probabilities are taken from a contour; the width is about that.
 constexpr double kFewAtoms = 1e-8;
 
@@ -178,7 +183,7 @@ bool Contour::place(double second, double epsilon) {
         h_ = std::ldexp(std::floor(std::ldexp(fraction, 26)), exponent - 26);
         distance_ = 2.0 * kPi / h_ * (1.0 - 4.0 * kRound);
     }
-    open_lines(std::sqrt(2.0 * (kAim + 3.0) / second) * 1.3);
+    open_lines(std::sqrt(2.0 * (kAim + 3.0) / second) * kFirstReach);
     return true;
 }
 
@@ -266,7 +271,7 @@ double Contour::tail_after(double from) const {
 bool Contour::fill() {
     const double n_terms = static_cast<double>(lines_.size()) + 2.0;
     double largest = 0.0;
-    const int limit = lattice_ ? static_cast<int>(std::min((count_ - 1.0) / 2.0, 64.0 * kMaxNodes)) : kMaxNodes;
+    int limit = lattice_ ? static_cast<int>(std::min((count_ - 1.0) / 2.0, 64.0 * kMaxNodes)) : kMaxNodes;
     const double wanted = std::exp(target_) / h_;
     const double slip = lattice_ ? 4.0 * kRound + comp_.lattice.step_err / comp_.lattice.step : 0.0;
     // A Gaussian part makes the envelope fall like e^{-rho t^2}, however slowly the atoms of the others do.
@@ -275,15 +280,25 @@ bool Contour::fill() {
     bool windows = false;
     for (const Term& t : comp_.terms) {
         if (t.law->kind() == LawKind::gaussian) rho += t.copies * gaussian_rho(*t.law);
-        windows = windows || t.law->kind() == LawKind::largest_step;
+        windows = windows || t.law->kind() == LawKind::large_steps;
     }
     const bool falls = windows || rho * (kMaxNodes * h_) * (kMaxNodes * h_) > 2.0 * kAim;
     // The envelope of windows is close to what it bounds: it tells beforehand whether the nodes will do.
     if (windows) {
+        // What is left after a node is at least half of its first piece.
+        const auto short_of = [&](double at) {
+            return std::exp(std::min(log_envelope(at), 700.0)) * (0.5 / (at * h_)) > wanted * kPieceContent ||
+                   tail_after(at) > wanted * kPieceContent;
+        };
         double end = 4.0 * h_;
-        while (end < kMostWindowNodes * h_ && tail_after(end) > wanted * kContent) end *= 1.3;
+        while (end < kMostWindowNodes * h_ && short_of(end)) end *= 2.0;
+        for (int i = 1; i <= 3 && end > 4.0 * h_; ++i) {
+            const double nearer = end * std::exp2(-std::ldexp(1.0, -i));
+            if (!short_of(nearer)) end = nearer;
+        }
         if (end >= kMostWindowNodes * h_) return false;
         open_lines(end);
+        limit = static_cast<int>(std::floor(end / h_));
         double cost = 0.0;
         for (const auto& line : lines_) {
             if (!std::isfinite(line->value(0.0).err)) return false;  // its sums are not known to any digit
@@ -295,6 +310,7 @@ bool Contour::fill() {
     if (!lattice_ && !windows && !std::isfinite(tail_after(limit * h_))) return false;
     double next_check = 0.0;
     double work = 0.0;
+    int farther = 0;
     for (int j = 0; j <= limit; ++j) {
         const double t = j * h_;
         double each = 0.0;
@@ -363,6 +379,14 @@ bool Contour::fill() {
                 return std::isfinite(tail);
             }
             next_check = t * 1.15;
+            // The sum has ended, and only its bound has not: bounds of single laws are sharper within the reach of
+            // their lines.
+            if (!lattice_ && !windows && farther < kMostFarther && node.size * shape < wanted / 256.0) {
+                ++farther;
+                work += 300.0 * each;
+                open_lines(4.0 * reach_);
+                next_check = t;
+            }
         }
     }
     tail_ = tail_after(nodes_.back().t);

@@ -9,7 +9,7 @@
 #include "composed_delta.hpp"
 #include "dpcore/enumeration.hpp"
 #include "laplace_mixture.hpp"
-#include "largest_step.hpp"
+#include "large_steps.hpp"
 #include "near_lattice.hpp"
 #include "smoothed.hpp"
 #include "work.hpp"

@@ -13,7 +13,7 @@
 #include "dpcore/validation.hpp"
 #include "epsilon_search.hpp"
 #include "laplace_mixture.hpp"
-#include "largest_step.hpp"
+#include "large_steps.hpp"
 #include "near_lattice.hpp"
 #include "smoothed.hpp"
 #include "work.hpp"
@@ -131,10 +131,7 @@ Tails tails_of(const Composition& comp, double at, StopCheck stop) {
     const auto narrower = [](const Tails& tails, double width) {
         return tails.above.upper - tails.above.lower <= width && tails.below.upper - tails.below.lower <= width;
     };
-    // Of subsampled steps nothing finer is to be had.
-    const auto narrow = [&](const Tails& tails) {
-        return narrower(tails, samples > 0.0 ? kWideTail : kSmoothedTail);
-    };
+    const auto narrow = [&](const Tails& tails) { return narrower(tails, kSmoothedTail); };
     const auto both = [](const Tails& a, const Tails& b) {
         return Tails{intersect(a.above, b.above), intersect(a.below, b.below)};
     };
@@ -142,6 +139,12 @@ Tails tails_of(const Composition& comp, double at, StopCheck stop) {
     if (!inside || samples == 0.0 || samples >= kHardlyAny)
         within(stop, 0.4, [&](StopCheck own) { out = spectral_tails(comp, at, own); });
     if (!inside || narrow(out)) return out;
+    if (samples > 0.0) {
+        Tails found = {{0.0, 1.0}, {0.0, 1.0}};
+        within(stop, 0.6, [&](StopCheck own) { found = detail::large_steps_tails(comp, at, kSmoothedTail, own); });
+        out = both(out, found);
+        if (narrow(out)) return out;
+    }
     if (const auto near = detail::near_lattice(comp)) {
         Tails found = {{0.0, 1.0}, {0.0, 1.0}};
         within(stop, 0.5, [&](StopCheck own) { found = detail::near_lattice_tails(*near, at, own); });

@@ -235,15 +235,17 @@ double log_delta_estimate(const Composition& comp, double epsilon, StopCheck sto
     return s.value - 0.5 * std::log(2.0 * kPi * s.second);
 }
 
+double log_chernoff_at(const Composition& comp, double epsilon, double c, StopCheck stop) {
+    stop();
+    const double at = certified_moment(comp, c, stop).log_upper + log_payoff(c) - epsilon * c;
+    return at + 8.0 * kRound * (std::fabs(at) + std::fabs(epsilon * c) + 1.0 + c);
+}
+
 double log_chernoff_above(const Composition& comp, double epsilon, StopCheck stop) {
     const Moments m = moments(comp, stop);
     const Saddle s = find_saddle(comp, Quantity::delta, epsilon, 1, m.mean, m.variance, stop);
     if (!std::isfinite(s.value)) return kInf;
-    const auto bound = [&](double c) {
-        stop();
-        const double at = certified_moment(comp, c, stop).log_upper + log_payoff(c) - epsilon * c;
-        return at + 8.0 * kRound * (std::fabs(at) + std::fabs(epsilon * c) + 1.0 + c);
-    };
+    const auto bound = [&](double c) { return log_chernoff_at(comp, epsilon, c, stop); };
     // Next to the largest loss, or beyond nearly all of them, the saddle point runs off to where no moment can be
     // certified; any smaller exponent gives a bound, and the largest that can be is about as good.
     double c = s.c;
@@ -261,26 +263,26 @@ LogBounds mostly_above(const Composition& comp, double epsilon, double negligibl
     const LogBounds q = certified_moment(comp, -1.0, stop);
     // What E[(e^{eps-L} - 1)+] need not be known to, also beside the rest of this sum.
     const double main = -std::expm1(std::min(q.log_upper + epsilon - p.log_lower, 0.0));
-    negligible = std::max(negligible, p.log_lower + std::log(main) - kAim);
+    const double enough = std::max(negligible, p.log_lower + std::log(main) - kAim);
     const auto moment = [&](double c) {
         const double at = certified_moment(comp, c, stop).log_upper + log_payoff(-1.0 - c) - c * epsilon;
         return at + 8.0 * kRound * (std::fabs(at) + std::fabs(c) * (1.0 + epsilon));
     };
     LogBounds rest = {-kInf, kInf};
     // Where hardly any loss is below eps the saddle point is far out; the first exponent that is enough will do.
-    for (double c = -2.0; c > -1e12 && !(rest.log_upper <= negligible); c *= 2.0) {
+    for (double c = -2.0; c > -1e12 && !(rest.log_upper <= enough); c *= 2.0) {
         stop();
         const Cumulants k = comp.cumulants(c, stop);
         if (!std::isfinite(k.value) || !(k.first > epsilon)) break;
-        if (k.value + log_payoff(-1.0 - c) - c * epsilon < negligible - 1.0) rest.log_upper = moment(c);
+        if (k.value + log_payoff(-1.0 - c) - c * epsilon < enough - 1.0) rest.log_upper = moment(c);
     }
-    if (!(rest.log_upper <= negligible)) {
+    if (!(rest.log_upper <= enough)) {
         const Moments m = moments(comp, stop);
         const Saddle s = find_saddle(comp, Quantity::delta, epsilon, -2, m.mean, m.variance, stop);
         if (std::isfinite(s.value)) {
             const double most = moment(s.c);
             if (most <= rest.log_upper) rest.log_upper = most;
-            if (!(rest.log_upper <= negligible)) {
+            if (!(rest.log_upper <= enough)) {
                 const Contour contour(comp, Quantity::delta, s.c, s.second, epsilon, stop);
                 if (contour.usable()) {
                     const LogBounds found = positive(contour.evaluate(epsilon));
@@ -305,6 +307,18 @@ LogBounds mostly_above(const Composition& comp, double epsilon, double negligibl
     LogBounds out = {-kInf, p.log_upper};
     if (low > 0.0) out.log_lower = finite(low, p.log_lower, -1.0);
     if (high > 0.0 && high < 1.0) out.log_upper = finite(high, p.log_upper, 1.0);
+    // Where the losses are only a little above eps, the difference of nearly equal masses is less exact than a
+    // contour at c > 0.
+    const double width = std::log(-std::expm1(std::min(out.log_lower - out.log_upper, -1e-300)));
+    if (!(out.log_upper + width <= negligible)) {
+        const Moments m = moments(comp, stop);
+        const Saddle s = find_saddle(comp, Quantity::delta, epsilon, 1, m.mean, m.variance, stop);
+        if (!std::isfinite(s.value)) return out;
+        const Contour contour(comp, Quantity::delta, s.c, s.second, epsilon, stop);
+        if (!contour.usable()) return out;
+        const LogBounds found = positive(contour.evaluate(epsilon));
+        out = {std::max(out.log_lower, found.log_lower), std::min(out.log_upper, found.log_upper)};
+    }
     return out;
 }
 

@@ -7,6 +7,7 @@
 
 #include "clones.hpp"
 #include "dpcore/normal.hpp"
+#include "step_envelope.hpp"
 
 namespace dpcore::detail {
 
@@ -14,11 +15,9 @@ namespace {
 constexpr double kInf = std::numeric_limits<double>::infinity();
 constexpr double kPi = 3.14159265358979323846;
 constexpr double kMaxWindowNodes = 20000.0;
-// Nanoseconds: of a node with its share of the certificate, of a cell on one path of the envelope, of its term
-// there, and of a sine and a cosine.
+constexpr double kTolerance = 1e-14;
+// Nanoseconds: of a node with its share of the certificate, and of a sine and a cosine.
 constexpr double kNodeWork = 250.0;
-constexpr double kCellWork = 50.0;
-constexpr double kTermWork = 4.0;
 constexpr double kAngleWork = 15.0;
 // log of what the window of least sharpness may fall short of one of sharpness b, over b: 1/b near two close
 // edges.
@@ -37,15 +36,19 @@ double rounded_step(double h) {
 double log_expm1(double x) { return x > 30.0 ? x + std::log1p(-std::exp(-x)) : std::log(std::expm1(x)); }
 }  // namespace
 
-double SubsampledStep::lambda_err(double x, double lambda_value) const {
+double SubsampledStep::lambda_err(double x, double lambda_value, double x_err) const {
     const double y = exponent(x);
     const double share = posterior(x);
-    return 3.0 * kLibm *
-               (share + std::min(q, 1.0) * (1.0 - share) / (1.0 - q) * std::fabs(std::expm1(std::min(y, 0.0))) +
-                std::fabs(lambda_value)) +
-           // y, with the rounding of the node x itself
-           4.0 * kRound * (std::fabs(y) + std::fabs(x) / (sigma * sigma)) * share +
-           (y >= 30.0 ? 4.0 * kRound * (std::fabs(y) + std::fabs(std::log(q))) : 0.0);
+    // y: two differences and a quotient, and what x is off.
+    const double y_err = 3.0 * kRound * std::fabs(y) + x_err / (sigma * sigma);
+    if (y >= 30.0)
+        return 3.0 * kLibm * (1.0 + std::fabs(lambda_value)) + y_err +
+               4.0 * kRound * (std::fabs(y) + std::fabs(std::log(q)));
+    // log(1 + w), w = q expm1(y): errors of w over 1 + w, where q e^y/(1 + w) is the share; 1 % for what is not of
+    // the first order.
+    return 1.01 *
+               (share * ((kLibm + 2.0 * kRound) * std::fabs(std::expm1(std::clamp(-y, -700.0, 700.0))) + y_err)) +
+           kLibm * std::fabs(lambda_value);
 }
 
 double SubsampledStep::mode(double p) const {
@@ -57,6 +60,13 @@ double SubsampledStep::mode(double p) const {
         (middle > p * posterior(middle) ? high : low) = middle;
     }
     return low;
+}
+
+double SubsampledStep::curvature(double p) const {
+    const double s2 = sigma * sigma;
+    if (!(p < 0.0)) return 1.0 / s2;
+    const double r = posterior(mode(p));
+    return 1.0 / s2 - p * r * (1.0 - r) / (s2 * s2);
 }
 
 namespace {
@@ -97,17 +107,18 @@ double Window::weight_err(double x, double x_err) const {
     return one * 2.0 / -std::expm1(-d * std::max(s, 0.3));
 }
 
-StepSum::StepSum(const SubsampledStep& step, const Window& window, double c, double reach, double tolerance,
+StepSum::StepSum(const SubsampledStep& step, const Window& window, double c, double reach, double copies,
                  bool less_one, StopCheck stop)
     : m_(step),
       window_(window),
       stop_(stop),
       c_(c),
       reach_(reach),
-      tolerance_(tolerance),
+      copies_(std::max(1.0, copies)),
+      tolerance_(kTolerance / copies_),
       less_one_wanted_(less_one) {
     const double p = m_.power(c);
-    const double deviations = std::sqrt(2.0 * std::log(1.0 / tolerance)) + 1.0;
+    const double deviations = std::sqrt(2.0 * std::log(1.0 / tolerance_)) + 1.0;
     double& left = left_;
     double& right = right_;
     left = m_.lowest(p, deviations);
@@ -129,7 +140,8 @@ StepSum::StepSum(const SubsampledStep& step, const Window& window, double c, dou
     if (less_one && !window_.open()) right = std::max(right, m_.highest(m_.removal ? 1.0 : 0.0, deviations));
     double h = std::min(0.5 * s, 0.5 * s * s);
     if (window_.open()) {
-        h = std::min(h, 2.0 * kPi * s * s / (40.0 + reach / 4.0));
+        // A law narrower than the noise: e^{-2 pi a/h} against e^{a^2 curvature/2} at the best a.
+        h = std::min(h, 1.5 * kPi * std::sqrt(4.0 / (deviations * deviations * m_.curvature(p))));
     } else {
         // The rule of the strip: 2 pi a/h above the digits wanted, and above t theta, theta = posterior * a/s^2.
         const double edge = window_.above_open() ? window_.low : window_.high;
@@ -139,7 +151,8 @@ StepSum::StepSum(const SubsampledStep& step, const Window& window, double c, dou
     // Smaller steps until the certificate holds. Powers of a fixed factor keep the choice deterministic.
     double before = kInf;
     for (int attempt = 0;; ++attempt) {
-        if (!((right - left) / h <= (window_.open() ? SubsampledStep::kMaxNodes : kMaxWindowNodes)) ||
+        if (!(right > left) ||
+            !((right - left) / h <= (window_.open() ? SubsampledStep::kMaxNodes : kMaxWindowNodes)) ||
             !(std::max(std::fabs(left), std::fabs(right)) < kMostCells * h)) {
             quadrature_ = kInf;
             break;
@@ -149,13 +162,17 @@ StepSum::StepSum(const SubsampledStep& step, const Window& window, double c, dou
         work_ += (right - left) / h;
         stop.spend(kNodeWork * (right - left) / h);
         build(left, right, h);
-        const double strip = strip_error(h, reach);
-        quadrature_ = strip + tail_;
+        const Strip strip = strip_error(h, reach);
+        quadrature_ = strip.error + tail_;
         // A smaller step does not help against what lies beyond the nodes.
-        if (strip <= 0.5 * std::max(tolerance * mass_, tail_) || attempt > (window_.open() ? 18 : 8)) break;
-        if (attempt >= 4 && strip > 0.5 * before) break;  // nor where it has no strip to work in
-        before = strip;
-        h *= 0.75;
+        const double wanted = 0.5 * std::max(tolerance_ * mass_, tail_);
+        if (strip.error <= wanted || attempt > (window_.open() ? 18 : 8)) break;
+        if (attempt >= 4 && strip.error > 0.5 * before) break;  // nor where it has no strip to work in
+        before = strip.error;
+        // The error is about e^{-2 pi a/h}: the step that makes it small enough, a little less for what the
+        // others of its factors do.
+        const double more = std::log(strip.error / wanted) / (2.0 * kPi * strip.height);
+        h = std::isfinite(more) ? std::max(0.25 * h, std::min(0.95 * h, 0.98 / (1.0 / h + more))) : 0.5 * h;
     }
 }
 
@@ -346,6 +363,18 @@ Certified StepSum::value(double t) const {
     return {w, kSlack * err};
 }
 
+StepSum::~StepSum() = default;
+
+Certified StepSum::log_value(double t) const {
+    if (less_one_wanted_) return certified_log1p(value(t));
+    Certified out = certified_log(value(t));
+    out.value.re += log_scale_;
+    const double slip = 2.0 * kRound * (std::fabs(out.value.re) + std::fabs(log_scale_));
+    if (std::isinf(out.err)) out.value.re += slip;  // an upper bound then, and to stay one
+    out.err += slip;
+    return out;
+}
+
 double StepSum::log_mass_upper() const {
     const double slip = quadrature_ + error_real_ + 4.0 * kRound * std::fabs(less_one_);
     if (!less_one_wanted_ || !(less_one_ + slip > -0.5))
@@ -381,7 +410,7 @@ void StepSum::build(double left, double right, double h) {
         largest = std::max(largest, exponent + all.back().weight);
     }
     log_scale_ = less_one_wanted_ || !std::isfinite(largest) ? 0.0 : largest;
-    double top = 0.0, ends_weight[2] = {0.0, 0.0};
+    double top = 0.0, log_end[2] = {-kInf, -kInf};
     for (std::size_t i = 0; i < all.size(); ++i) {
         Node& n = all[i];
         const double log_weight = n.weight;
@@ -394,10 +423,10 @@ void StepSum::build(double left, double right, double h) {
         }
         // Outward of an edge the window falls, so what it weighs at the end counts; else it is at most 1.
         if (i == 0)
-            ends_weight[0] = std::exp(
+            log_end[0] =
                 exponents[i] - log_scale_ +
-                (window_.below_open() ? 0.0 : window_.log_most(n.at, n.at, Window::kLeastSharpness) + kSharper));
-        if (i + 1 == all.size()) ends_weight[1] = std::exp(exponents[i] - log_scale_);
+                (window_.below_open() ? 0.0 : window_.log_most(n.at, n.at, Window::kLeastSharpness) + kSharper);
+        if (i + 1 == all.size()) log_end[1] = exponents[i] - log_scale_;
         top = std::max(top, n.weight);
     }
     // Nodes that cannot matter are left out and their mass goes to the error.
@@ -408,7 +437,7 @@ void StepSum::build(double left, double right, double h) {
         const Node& n = all[i];
         const double plain = less_one_wanted_ ? raw[i] : 0.0;
         const double x = n.at;
-        const double loss_err = m_.lambda_err(x, n.loss);
+        const double loss_err = m_.lambda_err(x, n.loss, place_err);
         // x^2/2s^2: three roundings, two more in the sum, and twice that of x itself.
         const double size = kRound * (8.0 * x * x / (2.0 * m_.sigma * m_.sigma) +
                                       4.0 * (std::fabs(scale) + std::fabs(log_scale_)));
@@ -482,121 +511,98 @@ void StepSum::build(double left, double right, double h) {
         tail_ = kInf;
         return;
     }
-    ends_[0] = (ends_weight[0] + plain_left) * (1.0 + 1.0 / (gap_left * h));
-    // Beyond a window's upper edge: far_end, for the tilted density and (less than it allows for) the plain one.
-    const double plain_right = less_one_wanted_ ? raw.back() : 0.0;
-    ends_[1] = window_.above_open() ? (ends_weight[1] + plain_right) * (1.0 + 1.0 / (gap_right * h))
-                                    : std::exp(beyond_ - log_scale_) + plain_right * (1.0 + 1.0 / (gap_plain * h));
-    tail_ = 2.0 * (dropped + ends_[0] + ends_[1] + left_out);
+    log_ends_[0] = log_end[0] + std::log1p(1.0 / (gap_left * h)) + 1e-9;
+    // Beyond a window's upper edge: far_end.
+    log_ends_[1] =
+        window_.above_open() ? log_end[1] + std::log1p(1.0 / (gap_right * h)) + 1e-9 : beyond_ - log_scale_;
+    // The plain density, where it counts.
+    const double plain_right = less_one_wanted_ ? raw.back() * (1.0 + 1.0 / (gap_plain * h)) : 0.0;
+    const double plain = plain_left * (1.0 + 1.0 / (gap_left * h)) + plain_right + left_out;
+    tail_ = 2.0 * (dropped + std::exp(log_ends_[0]) + std::exp(log_ends_[1]) + plain);
 }
 
 // Trapezoid rule for f analytic in a strip of half width a: the error is at most 2/(e^{2 pi a/h} - 1) times the
 // integral of |f(x + ia)|. With v = a/s^2 <= pi/2: |N(x + ia)| = N(x) e^{a^2/2s^2}, the window as its header says;
-// |e^{p Lambda}|
-// <= (1-q+q e^y)^p (cos(v/2))^{min(p,0)} e^{t theta(x)}, theta(x) <= min(v, q e^y sin v/(1-q)).
-double StepSum::strip_error(double h, double t) const {
+// |e^{p Lambda}| = (1-q+q e^y)^p (1 - 2 r(1-r)(1 - cos v))^{p/2} e^{t theta(x)}, theta(x) <= min(v, q e^y sin
+// v/(1-q)).
+StepSum::Strip StepSum::strip_error(double h, double t) const {
     const double s2 = m_.sigma * m_.sigma;
     const double p = m_.power(c_);
-    if (!std::isfinite(tail_)) return kInf;
-    // Over one cell the logarithm of the tilted density bends by at most this, so that a maximum inside is at most
-    // e^{bend h^2/8} above the larger end.
+    if (!std::isfinite(tail_)) return {kInf, 0.0};
     const double furthest = std::max(std::fabs(profile_.front().at), std::fabs(profile_.back().at));
-    const double over =
-        0.125 * h * h * (1.0 / s2 + std::fabs(p) / (4.0 * s2 * s2)) + 1e-9 +
+    const double slip =
+        1e-9 +
         16.0 * kRound * (furthest * furthest / s2 + std::fabs(p) * (furthest / s2 + std::fabs(std::log(m_.q))));
     const double growth = std::exp(h / s2);  // of q e^y over a step
+    const auto share = [&](double rise) { return rise / (1.0 - m_.q + rise); };
+    // The largest r(1 - r) between two outputs.
+    const auto spread = [&](double low, double high) {
+        if (low < 0.5 && high > 0.5) return 0.25;
+        return std::max(low * (1.0 - low), high * (1.0 - high));
+    };
     const auto along = [&](double a) {
         const double angle = a / s2;
         const double alpha = window_.open() ? 0.0 : a / window_.width;
         const double sharpness = Window::sharpness(alpha);
-        const double negative = p < 0.0 ? p * std::log(std::cos(0.5 * angle)) : 0.0;  // >= 0
         const double lead = 0.5 * a * a / s2 + Window::log_lead(alpha) - log_expm1(2.0 * kPi * a / h);
+        const double versine = 2.0 * std::sin(0.5 * angle) * std::sin(0.5 * angle);
+        const auto negative = [&](double most) {
+            return p < 0.0 ? 0.5 * p * std::log1p(-2.0 * most * versine) : 0.0;  // >= 0
+        };
         const auto turn = [&](double rise) {
-            return negative + t * std::min(angle, rise * std::sin(angle) / std::max(1.0 - m_.q, 1e-300));
+            return t * std::min(angle, rise * std::sin(angle) / std::max(1.0 - m_.q, 1e-300));
         };
         double sum = 0.0;
         for (std::size_t i = 0; i + 1 < profile_.size(); ++i) {
             const Profile& here = profile_[i];
             const Profile& next = profile_[i + 1];
-            const double all =
-                std::max(here.log_density, next.log_density) + over + lead + turn(here.rise * growth);
+            // Over the cell the logarithm of the tilted density bends by at most this times h^2/8, so that a
+            // maximum inside is at most as much above the larger end.
+            const double most = spread(share(here.rise), std::min(share(here.rise * growth), 1.0));
+            const double over = 0.125 * h * h * (1.0 / s2 + std::fabs(p) * most / (s2 * s2)) + slip;
+            const double all = std::max(here.log_density, next.log_density) + over + lead + negative(most) +
+                               turn(here.rise * growth);
             // The window is at most 1: where that is enough it is not asked for.
             sum += std::exp(all > -80.0 ? all + window_.log_most(here.at, next.at, sharpness) : all);
         }
-        // Beyond the last nodes.
-        sum += ends_[0] * std::exp(lead + turn(profile_.front().rise)) +
-               ends_[1] * std::exp(lead + (window_.open() || window_.above_open() ? turn(kInf) : negative));
+        // Beyond the last nodes, where r(1 - r) is below its value there if they are on its side of 1/2.
+        const double first = share(profile_.front().rise), last = share(profile_.back().rise);
+        // With rho = q e^y/(1 - q), t theta + p Lambda <= t min(v, rho v) + p log(1 + rho) + const falls from the
+        // end on where 2 t v <= -p: its slope in rho is at most t v + p/(1 + rho) up to 1, and no more than p/(1 +
+        // rho) beyond.
+        const double last_turn = !window_.above_open()   ? 0.0
+                                 : 2.0 * t * angle <= -p ? turn(profile_.back().rise)
+                                                         : turn(kInf);
+        sum += std::exp(log_ends_[0] + lead + negative(first < 0.5 ? first * (1.0 - first) : 0.25) +
+                        turn(profile_.front().rise)) +
+               std::exp(log_ends_[1] + lead + negative(last > 0.5 ? last * (1.0 - last) : 0.25) + last_turn);
         // The "- 1" of exp(zL) - 1, and the mass left out: without exp(itL).
         if (less_one_wanted_) sum += (window_.open() ? 1.0 : 2.0) * std::exp(lead);
         return 2.0 * kSlack * sum;
     };
-    double best = kInf;
-    if (window_.open()) {
-        for (const double way : {0.2, 0.4, 0.7, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 9.0, 14.0, 22.0, 35.0, 60.0}) {
-            best = std::min(best, along(std::min(way * m_.sigma, 1.5 * s2)));
-            if (way * m_.sigma > 1.5 * s2) break;
-        }
-    } else {
-        for (const double way : {0.4, 0.6, 0.8, 0.9, 1.0})
-            best = std::min(best, along(std::min(way * Window::kMostAngle * window_.width, 1.5 * s2)));
+    Strip best = {kInf, 0.0};
+    const auto look = [&](double a) {
+        const double error = along(a);
+        if (error < best.error) best = {error, a};
+    };
+    // e^{a^2 curvature/2} is worth it up to some units, but not beyond a window's strip; e^{t theta} may outgrow
+    // the density from v = atan(|p|/t) on. From there up, until it gets worse.
+    const double unit = 1.0 / std::sqrt(m_.curvature(p));
+    const double top = std::min(window_.open() ? 60.0 * unit : Window::kMostAngle * window_.width, 1.5 * s2);
+    double a = window_.open() ? 0.2 * unit : 0.4 * top;
+    if (t > 0.0) a = std::min(a, 0.3 * s2 * std::atan2(std::fabs(p) + 1.0, t));
+    for (int worse = 0; worse < 2; a *= 1.5) {
+        const double before = best.error;
+        look(std::min(a, top));
+        worse = best.error < before || std::isinf(best.error) ? 0 : worse + 1;
+        if (a >= top) break;
     }
     return best;
 }
 
 double StepSum::log_envelope(double from) const {
-    if (paths_.empty()) tabulate();
-    double best = log_mass_upper();
-    for (const Path& path : paths_) {
-        stop_.spend(kTermWork * static_cast<double>(path.cells.size()));
-        double sum = 0.0;
-        for (std::size_t i = 0; i < path.cells.size(); ++i)
-            sum += path.cells[i] * std::exp(std::max(-from * path.theta[i], -700.0));
-        best = std::min(best, path.log_lead + std::log(sum + tail_) + 1e-9 + log_scale_);
-    }
-    return best;
-}
-
-// Bounds of the tilted density on cells: the normal density, the power of 1 - q + q e^y and the edges of the
-// window are monotone on both sides of known points, so each is largest at an end of the cell, or at that point.
-void StepSum::tabulate() const {
-    const double p = m_.power(c_);
-    const double s = m_.sigma;
-    const double g = std::min({0.15 * s, 0.15 * s * s, window_.open() ? kInf : 0.15 * window_.width});
-    // From the first node to the last: what lies beyond them is in tail_.
-    const double low = profile_.empty() ? left_ : std::min(left_, profile_.front().at);
-    const double high = profile_.empty() ? right_ : std::max(right_, profile_.back().at);
-    const auto count = static_cast<std::size_t>(std::min((high - low) / g + 1.0, SubsampledStep::kMaxNodes));
-    const double cell = (high - low) / static_cast<double>(count);
-    const double scale = m_.log_norm() + std::log(cell) + 2e-9;
-    std::vector<double> log_bound;
-    std::vector<double> odds;  // (1 - q)/q e^{-y} at the left end, where theta is least
-    const auto start = [&](std::size_t i) { return low + cell * static_cast<double>(i); };
-    for (std::size_t i = 0; i < count; ++i) {
-        const double a = start(i);
-        const double b = start(i + 1);
-        const double near = a > 0.0 ? a : (b < 0.0 ? b : 0.0);
-        const double steepest = p * m_.lambda(p > 0.0 ? b : a);
-        log_bound.push_back(scale + steepest - near * near / (2.0 * s * s) - log_scale_ +
-                            16.0 * kRound * (near * near / (s * s) + std::fabs(steepest) + std::fabs(log_scale_)));
-        odds.push_back((1.0 - m_.q) / m_.q * std::exp(std::min(-m_.exponent(a), 700.0)));
-    }
-    // Paths Im x = a: |exp(itL)| = exp(-t theta), theta the argument of 1 - q + q e^{y + iv}, rising with x.
-    for (const double way : {0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.5, 2.0, 3.0, 4.0, 5.5, 7.5}) {
-        if (!window_.open() && way > 1.0) break;
-        const double a = way * (window_.open() ? s : Window::kMostAngle * window_.width);
-        const double v = a / (s * s);
-        if (v > 1.5) break;
-        const double alpha = window_.open() ? 0.0 : a / window_.width;
-        stop_.spend(kCellWork * static_cast<double>(count));
-        Path path;
-        path.log_lead = 0.5 * v * a + Window::log_lead(alpha) + (p < 0.0 ? p * std::log(std::cos(0.5 * v)) : 0.0);
-        for (std::size_t i = 0; i < count; ++i) {
-            const double log_weight = window_.log_most(start(i), start(i + 1), Window::sharpness(alpha));
-            path.cells.push_back(std::exp(log_bound[i] + log_weight));
-            path.theta.push_back(std::atan2(std::sin(v), odds[i] + std::cos(v)) * (1.0 - 1e-12));
-        }
-        paths_.push_back(std::move(path));
-    }
+    if (envelope_ == nullptr) envelope_ = std::make_unique<StepEnvelope>(*this);
+    return envelope_->log_bound(from) + log_scale_;
 }
 
 }  // namespace dpcore::detail

@@ -16,8 +16,10 @@
 // Evidence:  docs/accounting.md, "Subsampled Gaussian"; tests/test_accounting.py, tests/cpp/test_spectral.cpp.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
+#include <memory>
 #include <vector>
 
 #include "dpcore/certified.hpp"
@@ -44,8 +46,8 @@ struct SubsampledStep {
                                       : level - std::log(q) + std::log1p((q - 1.0) * std::exp(-level));
         return 0.5 + sigma * sigma * y;
     }
-    // Absolute error of lambda as computed above.
-    double lambda_err(double x, double lambda_value) const;
+    // Absolute error of lambda as computed above; x itself is off by x_err.
+    double lambda_err(double x, double lambda_value, double x_err) const;
     double posterior(double x) const {
         return 1.0 / (1.0 + (1.0 - q) / q * std::exp(std::min(-exponent(x), 700.0)));
     }
@@ -56,6 +58,8 @@ struct SubsampledStep {
     }
     // The largest value of the tilted density for p < 0, which is log-concave then: x = p r(x), approximately.
     double mode(double p) const;
+    // That of the logarithm of the tilted density at its only maximum; for p > 0, of the noise alone.
+    double curvature(double p) const;
     double log_norm() const { return -std::log(sigma) - 0.91893853320467274178; }
 
     // Ends beyond which the tilted density falls at least like a Gaussian of `deviations` standard deviations.
@@ -92,13 +96,18 @@ struct Window {
     static double sharpness(double alpha) { return std::sqrt(std::cos(2.0 * alpha)); }
 };
 
+class StepEnvelope;
+
 // The sum of w(x) exp(zL) on the line Re z = c.
 class StepSum {
 public:
     // less_one: the sum less 1 is wanted (where it is near 1); otherwise it may be tiny, and comes with a scale.
-    // tolerance: relative error of the quadrature aimed at.
-    StepSum(const SubsampledStep& step, const Window& window, double c, double reach, double tolerance,
-            bool less_one, StopCheck stop);
+    // copies: how often the sum is a factor; a relative error of 1e-14 in all is aimed at.
+    StepSum(const SubsampledStep& step, const Window& window, double c, double reach, double copies, bool less_one,
+            StopCheck stop);
+    ~StepSum();
+    StepSum(const StepSum&) = delete;
+    StepSum& operator=(const StepSum&) = delete;
 
     // The sum less 1, or the sum times exp(-log_scale()). Values at multiples of a spacing, asked for in order,
     // are cheaper once that is known: the nodes are turned on instead of asking for their sines and cosines.
@@ -107,8 +116,9 @@ public:
     double log_scale() const { return log_scale_; }
     // log of the sum at t = 0, rounded up.
     double log_mass_upper() const;
-    // log of a bound on |sum(c + it)| for all t >= from: the path of integration in x moved to where exp(itL)
-    // falls.
+    // log of the sum: K(c + it), or part of it.
+    Certified log_value(double t) const;
+    // log of a bound on |sum(c + it)| for all t >= from; see StepEnvelope.
     double log_envelope(double from) const;
 
     struct Node {
@@ -122,22 +132,32 @@ public:
     double work() const { return work_; }  // nodes looked at to find the step
     bool known() const { return quadrature_ < mass_; }
 
+    const SubsampledStep& step() const { return m_; }
+    const Window& window() const { return window_; }
+    double centre() const { return c_; }
+    double reach() const { return reach_; }
+    double copies() const { return copies_; }
+    StopCheck check() const { return stop_; }
+    double first() const { return profile_.empty() ? left_ : std::min(left_, profile_.front().at); }
+    double last() const { return profile_.empty() ? right_ : std::max(right_, profile_.back().at); }
+    double log_beyond(int end) const {
+        return log_ends_[end];
+    }  // of what lies before the first node, after the last
+    double relative_quadrature() const { return quadrature_ / mass_; }
+
 private:
     struct Profile {  // of all nodes, those left out of the sums as well
         double at;
         double log_density;  // tilted mass without the window, times exp(-log_scale)
         double rise;
     };
-    struct Path {
-        double log_lead;
-        std::vector<double> cells;  // at least the integral of the tilted density there, times exp(-log_scale)
-        std::vector<double> theta;  // of each cell
-    };
 
     double far_end(double p, double deviations, double reach);
     void build(double left, double right, double h);
-    void tabulate() const;
-    double strip_error(double h, double t) const;
+    struct Strip {
+        double error, height;
+    };
+    Strip strip_error(double h, double t) const;
     double turn_to(double t) const;
 
     SubsampledStep m_;
@@ -145,12 +165,13 @@ private:
     StopCheck stop_;
     double c_;
     double reach_;
+    double copies_;
     double tolerance_;
     bool less_one_wanted_;
     std::vector<Node> nodes_;
     double left_ = 0.0, right_ = 0.0, log_scale_ = 0.0;
     std::vector<Profile> profile_;
-    double ends_[2] = {0.0, 0.0};           // mass beyond the first and the last node
+    double log_ends_[2] = {0.0, 0.0};       // log of the tilted mass beyond the first and the last node
     double beyond_ = 0.0;                   // log of the mass beyond a window's last node
     std::vector<double> losses_, weights_;  // of the nodes, for the sums
     double spread_ = 0.0;                   // sum of weight |loss|
@@ -158,7 +179,7 @@ private:
     double tail_ = std::numeric_limits<double>::infinity();
     double work_ = 0.0;
     double quadrature_ = std::numeric_limits<double>::infinity();
-    mutable std::vector<Path> paths_;
+    mutable std::unique_ptr<StepEnvelope> envelope_;
     struct Turning {
         double spacing = 0.0;
         double t = -1.0;

@@ -74,7 +74,7 @@ enum class LawKind : std::uint8_t {
     two_point,
     discrete_gaussian,
     subsampled_gaussian,
-    largest_step,
+    large_steps,
     atoms
 };
 

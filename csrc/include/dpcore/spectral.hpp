@@ -68,6 +68,8 @@ ContourPlace spectral_place(const Composition& composition, double epsilon, Quan
 double log_delta_estimate(const Composition& composition, double epsilon, StopCheck stop = {});
 // log of an upper bound on the finite part of delta(eps), from one exponential moment.
 double log_chernoff_above(const Composition& composition, double epsilon, StopCheck stop = {});
+// The same from the moment with exponent c > 0.
+double log_chernoff_at(const Composition& composition, double epsilon, double c, StopCheck stop = {});
 // Bounds on it where nearly all losses are above eps: M(0) - e^eps M(-1) + E[(e^{eps-L} - 1)+], the last by one
 // exponential moment if that is at most exp(negligible), else by a contour left of -1. No lattice, no infinite
 // mass.

@@ -1,0 +1,261 @@
+#include "step_envelope.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "dpcore/exp_block.hpp"
+
+namespace dpcore::detail {
+
+namespace {
+constexpr double kInf = std::numeric_limits<double>::infinity();
+// Cells of a path, in standard deviations g of the output or of its odds: the trapezoid rule is charged about
+// g^2/12 of the mass, once a copy, which may come to kCharge in all.
+constexpr double kCell = 0.05;
+constexpr double kLeastCell = 0.004;
+constexpr double kCharge = 3.0;
+constexpr double kMostCells = 40000.0;
+// Heights halve from rung to rung; the bound's exponent is at most a ninth from that of the best height.
+constexpr int kRungs = 16;
+constexpr int kOctaves = 256;  // of t, around 1
+// Edges are left behind after so many of their widths: |1 - w| is at most e^{1/8} sqrt(2) Phi(-sinh(4)/sqrt(2))
+// < 1e-80 there, also in the strip.
+constexpr double kInside = 4.0;
+constexpr double kLogLeftBehind = -184.0;
+// Shares of the mass beyond the cuts of the bulks, from one to the next.
+constexpr double kNextBulk = 0.25;
+constexpr double kLeastOutside = 1e-13;
+// Nanoseconds of a point, and of a cell of a path when it is made and when it is asked for.
+constexpr double kPointWork = 60.0;
+constexpr double kCellWork = 60.0;
+constexpr double kTermWork = 2.0;
+}  // namespace
+
+StepEnvelope::StepEnvelope(const StepSum& sum) : sum_(sum), p_(sum.step().power(sum.centre())) {
+    const SubsampledStep& m = sum_.step();
+    const Window& w = sum_.window();
+    const double s = m.sigma;
+    const double left = sum_.first(), right = sum_.last();
+    if (!(right > left)) return;  // nothing is known of the sum
+    const double fine = std::clamp(std::sqrt(12.0 * kCharge / sum_.copies()), kLeastCell, kCell);
+    cell_ = fine * std::min(s, s * s);
+    if (!w.open()) cell_ = std::min(cell_, 3.0 * kCell * w.width);
+    cell_ = std::max(cell_, (right - left) / kMostCells);
+    edge_height_ = w.open() ? 0.0 : Window::kMostAngle * w.width;
+    const double inner_left = w.below_open() ? left : std::max(left, w.low + kInside * w.width);
+    const double inner_right = w.above_open() ? right : std::min(right, w.high - kInside * w.width);
+    if (inner_right > inner_left) {
+        if (inner_left > left) lay(left, inner_left, false);
+        lay(inner_left, inner_right, true);
+        if (inner_right < right) lay(inner_right, right, false);
+        // v <= 1.5, where the modulus of 1 - q + q e^{y + iv} is still at least half of its value at v = 0.
+        tallest_ = std::min(8.0 * s, 1.5 * s * s);
+    } else {
+        lay(left, right, false);
+        tallest_ = std::min(edge_height_, 1.5 * s * s);
+    }
+    edge_height_ = std::min(edge_height_, 1.5 * s * s);
+    paths_.resize(kRungs);
+    rungs_.assign(kOctaves, -1);
+    gather_bulks();
+}
+
+StepEnvelope::Point StepEnvelope::point(double at) const {
+    const SubsampledStep& m = sum_.step();
+    const double s2 = m.sigma * m.sigma;
+    const double lambda = m.lambda(at);
+    const double slip = 1e-9 + 32.0 * kRound *
+                                   (at * at / s2 + std::fabs(p_ * lambda) + std::fabs(p_) * std::fabs(at) / s2 +
+                                    std::fabs(sum_.log_scale()));
+    return {at, m.log_norm() + m.log_density(at, lambda, p_) - sum_.log_scale() + slip, m.posterior(at),
+            (1.0 - m.q) / m.q * std::exp(std::min(-m.exponent(at), 700.0))};
+}
+
+void StepEnvelope::lay(double first, double last, bool inside) {
+    const auto count = static_cast<std::size_t>(std::ceil((last - first) / cell_)) + 1;
+    sum_.check().spend(kPointWork * static_cast<double>(count));
+    const std::size_t start = points_.size();
+    for (std::size_t i = 0; i <= count; ++i)
+        points_.push_back(point(
+            i == count ? last : first + (last - first) * static_cast<double>(i) / static_cast<double>(count)));
+    segments_.push_back({start, points_.size() - 1, inside});
+}
+
+double StepEnvelope::height(int rung) const { return std::ldexp(tallest_, -rung); }
+
+namespace {
+// log |1 - q + q e^{y+iv}|^p less its value at v = 0, versine = 1 - cos v, spread = r(1 - r).
+double turned(double p, double spread, double versine) { return 0.5 * p * std::log1p(-2.0 * spread * versine); }
+double versine(double v) {
+    const double half = std::sin(0.5 * v);
+    return 2.0 * half * half;
+}
+}  // namespace
+
+const StepEnvelope::Path& StepEnvelope::path(int rung) const {
+    Path& out = paths_[static_cast<std::size_t>(rung)];
+    if (!out.cells.empty()) return out;
+    const SubsampledStep& m = sum_.step();
+    const Window& w = sum_.window();
+    const double s2 = m.sigma * m.sigma;
+    sum_.check().spend(kCellWork * static_cast<double>(points_.size()));
+    const double high = height(rung);
+    const double low = std::min(high, edge_height_);
+    const auto theta = [](const Point& x, double v) {
+        return std::atan2(std::sin(v), x.odds + std::cos(v)) * (1.0 - 1e-12);
+    };
+    double interior = -kInf;  // log of the largest cell inside
+    for (const Segment& segment : segments_) {
+        const double a = segment.inside ? high : low;
+        const double v = a / s2;
+        const double bend = versine(v);
+        const double alpha = segment.inside || w.open() ? 0.0 : a / w.width;
+        const double sharpness = Window::sharpness(alpha);
+        const double lead = 0.5 * v * a + Window::log_lead(alpha);
+        double before = -kInf;
+        for (std::size_t i = segment.first; i <= segment.last; ++i) {
+            const Point& here = points_[i];
+            const double f = here.log_density + lead + turned(p_, here.share * (1.0 - here.share), bend);
+            if (i > segment.first) {
+                const Point& prior = points_[i - 1];
+                const double g = here.at - prior.at;
+                // u = log f has u'' >= -curve, so f'' >= -curve f, and a maximum inside is at most e^{curve g^2/8}
+                // above the ends.
+                const double spread =
+                    prior.share < 0.5 && here.share > 0.5
+                        ? 0.25
+                        : std::max(prior.share * (1.0 - prior.share), here.share * (1.0 - here.share));
+                const double curve = 1.0 / s2 + std::fabs(p_) * spread / (1.0 - 2.0 * spread * bend) / (s2 * s2);
+                const double bent = curve * g * g;
+                const double most = std::max(before, f);
+                double cell = most + std::log(g * (0.5 + 0.5 * std::exp(std::min(before, f) - most) +
+                                                   bent / 12.0 * std::exp(std::min(bent / 8.0, 700.0))));
+                if (segment.inside)
+                    interior = std::max(interior, cell);
+                else
+                    cell += w.log_most(prior.at, here.at, sharpness);
+                out.cells.push_back(cell + 1e-9);
+                out.theta.push_back(theta(prior, v));
+            }
+            before = f;
+        }
+    }
+    // Up from the strip at the edges to the height further in.
+    if (high > low && segments_.size() > 1) {
+        for (const Segment& segment : segments_) {
+            if (!segment.inside) continue;
+            for (const std::size_t i : {segment.first, segment.last}) {
+                const Point& x = points_[i];
+                if (x.at <= sum_.first() || x.at >= sum_.last()) continue;
+                const double f = std::log(high - low) + x.log_density + 0.5 * high * high / s2 +
+                                 turned(p_, x.share * (1.0 - x.share), versine((p_ > 0.0 ? low : high) / s2));
+                out.cells.push_back(f + 1e-9);
+                out.theta.push_back(theta(x, low / s2));
+                interior = std::max(interior, f);
+            }
+        }
+    }
+    // Beyond the ends r(1 - r) is below its value there, if that end is on its side of 1/2.
+    const auto end = [&](const Point& x, bool left) {
+        const bool inside = left ? w.below_open() : w.above_open();
+        const double a = inside ? high : low;
+        const double spread = (left ? x.share < 0.5 : x.share > 0.5) ? x.share * (1.0 - x.share) : 0.25;
+        return sum_.log_beyond(left ? 0 : 1) + 0.5 * a * a / s2 +
+               (inside || w.open() ? 0.0 : Window::log_lead(a / w.width)) +
+               (p_ < 0.0 ? turned(p_, spread, versine(a / s2)) : 0.0) + 1e-9;
+    };
+    const auto flat = [&](double log_size) {
+        out.cells.push_back(log_size);
+        out.theta.push_back(0.0);
+    };
+    flat(end(points_.front(), true));
+    flat(end(points_.back(), false));
+    if (!w.open()) flat(kLogLeftBehind + interior + std::log(static_cast<double>(points_.size())));
+    return out;
+}
+
+double StepEnvelope::along(int rung, double from) const {
+    const Path& path = this->path(rung);
+    sum_.check().spend(kTermWork * static_cast<double>(path.cells.size()));
+    const std::size_t n = path.cells.size();
+    exponents_.resize(n);
+    double most = -kInf;
+    for (std::size_t i = 0; i < n; ++i) {
+        exponents_[i] = path.cells[i] - from * path.theta[i];
+        most = std::max(most, exponents_[i]);
+    }
+    if (!std::isfinite(most)) return most == -kInf ? -1e300 : kInf;
+    for (double& e : exponents_) e = std::max(e - most, -50.0);
+    exp_block(exponents_.data(), exponents_.data(), n);
+    double sum = 0.0;
+    for (const double e : exponents_) sum += e;
+    return most + std::log(sum) + 1e-9;
+}
+
+// The best height grows with t, as long as one is best: looked for once an octave, from that of the last answer.
+double StepEnvelope::log_paths(double from) const {
+    const auto octave =
+        static_cast<std::size_t>(std::clamp(std::ilogb(std::max(from, 1e-300)) + kOctaves / 2, 0, kOctaves - 1));
+    int& rung = rungs_[octave];
+    if (rung >= 0) return along(best_ = rung, from);
+    double best = along(best_, from);
+    for (const int way : {1, -1}) {
+        for (int other = best_ + way; other >= 0 && other < kRungs; other += way) {
+            const double found = along(other, from);
+            if (!(found < best)) break;
+            best = found;
+            best_ = other;
+        }
+    }
+    rung = best_;
+    return best;
+}
+
+void StepEnvelope::gather_bulks() {
+    if (!sum_.known()) return;
+    // The heavy tail is at large outputs: cuts from there.
+    const double mass = sum_.mass();
+    double mean = 0.0;
+    for (const StepSum::Node& n : sum_.nodes()) mean += n.weight * n.loss;
+    mean /= mass;
+    double b0 = 0.0, b1 = 0.0, b2 = 0.0, b3 = 0.0, b4 = 0.0, next = 0.5;
+    const std::vector<StepSum::Node>& nodes = sum_.nodes();
+    for (std::size_t i = 0; i < nodes.size(); ++i) {
+        const double w = nodes[i].weight / mass;
+        const double d = nodes[i].loss - mean;
+        b0 += w;
+        b1 += w * d;
+        b2 += w * d * d;
+        b3 += w * d * d * d;
+        b4 += w * d * d * d * d;
+        const double outside = std::max(0.0, 1.0 - b0);
+        if ((outside < next && next > kLeastOutside) || i + 1 == nodes.size()) {
+            const double half = (b0 * b2 - b1 * b1) * (1.0 - 1e-6);
+            const double quarter = (2.0 * b0 * b4 - 8.0 * b1 * b3 + 6.0 * b2 * b2) / 24.0 * (1.0 + 1e-6);
+            while (outside < next && next > kLeastOutside) next *= kNextBulk;
+            if (!(half > 0.0 && quarter > 0.0)) continue;
+            // The sums are those of the rule, which is certified up to its reach.
+            const double until = std::min(std::sqrt(0.5 * half / quarter), sum_.reach());
+            if (until > 0.0) bulks_.push_back({half, quarter, until, kInf});
+        }
+    }
+}
+
+double StepEnvelope::log_bound(double from) const {
+    if (points_.empty()) return sum_.log_mass_upper() - sum_.log_scale();
+    double best = log_paths(from);
+    for (Bulk& b : bulks_) {
+        if (!(from < b.until)) continue;
+        const double square = std::max(1.0 - from * from * b.half + from * from * from * from * b.quarter, 1e-30);
+        const double own = sum_.log_mass_upper() - sum_.log_scale() + 0.5 * std::log(square) +
+                           sum_.relative_quadrature() / std::sqrt(square);
+        if (!(own < best)) continue;
+        // From `until` on the paths hold.
+        if (std::isinf(b.beyond)) b.beyond = log_paths(b.until);
+        best = std::min(best, std::max(own, b.beyond));
+    }
+    return std::min(best, sum_.log_mass_upper() - sum_.log_scale());
+}
+
+}  // namespace dpcore::detail

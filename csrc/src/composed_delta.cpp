@@ -25,7 +25,7 @@ constexpr double kAutoBuckets = 4194304.0;
 constexpr double kCoarser = 100.0;
 // log delta from which on few sampled steps are sorted before one contour is tried.
 constexpr double kSmall = -3.0;
-// log delta below which what one contour says has to do.
+// log delta below which little is spent on sorting.
 constexpr double kFarBelow = -1000.0;
 
 LogBounds with_infinite(const Composition& comp, const Interval& finite) {
@@ -68,11 +68,12 @@ LogBounds contour_delta(const Composition& comp, double epsilon, double content,
     };
     // A law of several humps is for the pieces, one of a single hump for one contour. Where delta is not small, or
     // many steps are sampled, humps run into each other.
-    const bool later = samples < kFewSamples && !std::isfinite(comp.max_loss) &&
-                       log_delta_estimate(comp, epsilon, stop) < kSmall && several_humps(comp, epsilon, stop);
-    if (later) within(stop, 0.7, sorted);
+    const double about = log_delta_estimate(comp, epsilon, stop);
+    const bool later = samples < kFewSamples && !std::isfinite(comp.max_loss) && about < kSmall &&
+                       several_humps(comp, epsilon, stop);
+    if (later) within(stop, about < kFarBelow ? 0.1 : 0.7, sorted);
     if (!narrow()) within(stop, 0.5, one);
-    if (!narrow() && !later && !(out.log_upper < kFarBelow)) within(stop, 0.9, sorted);
+    if (!narrow() && !later && !(about < kFarBelow)) within(stop, 0.9, sorted);
     return out;
 }
 

@@ -275,10 +275,12 @@ bool Contour::fill() {
     const double wanted = std::exp(target_) / h_;
     const double slip = lattice_ ? 4.0 * kRound + comp_.lattice.step_err / comp_.lattice.step : 0.0;
     // A Gaussian part makes the envelope fall like e^{-rho t^2}, however slowly the atoms of the others do.
-    // So does a window on the largest step.
+    // So does a window on the large steps.
     double rho = 0.0;
     bool windows = false;
+    bool sampled = false;
     for (const Term& t : comp_.terms) {
+        sampled = sampled || t.law->kind() == LawKind::subsampled_gaussian;
         if (t.law->kind() == LawKind::gaussian) rho += t.copies * gaussian_rho(*t.law);
         windows = windows || t.law->kind() == LawKind::large_steps;
     }
@@ -297,8 +299,9 @@ bool Contour::fill() {
             if (!short_of(nearer)) end = nearer;
         }
         if (end >= kMostWindowNodes * h_) return false;
+        limit = static_cast<int>(std::ceil(end / h_)) + 1;
+        end = limit * h_;
         open_lines(end);
-        limit = static_cast<int>(std::floor(end / h_));
         double cost = 0.0;
         for (const auto& line : lines_) {
             if (!std::isfinite(line->value(0.0).err)) return false;  // its sums are not known to any digit
@@ -372,16 +375,17 @@ bool Contour::fill() {
             const double tail = tail_after(t);
             // Atoms leave a tail that falls like 1/t only: content with 1e-10 where e^-kAim would cost too much.
             const double enough = node.size * shape < wanted / 16.0 ? wanted * kContent : wanted;
-            if (tail <= enough || (!lattice_ && !falls && j * (tail / (wanted * kContent)) > kMaxNodes &&
-                                   node.size * shape < wanted / 256.0 &&
+            const bool ended = !lattice_ && node.size * shape < wanted / 256.0;
+            const bool again = sampled && ended && farther < kMostFarther;
+            if (tail <= enough || (ended && !again && !falls && j * (tail / (wanted * kContent)) > kMaxNodes &&
                                    log_envelope(2.0 * t) > log_envelope(t) - 1.0)) {  // it has stopped falling
                 tail_ = tail;
                 return std::isfinite(tail);
             }
             next_check = t * 1.15;
-            // The sum has ended, and only its bound has not: bounds of single laws are sharper within the reach of
+            // The sum has ended, and only its bound has not: that of sampled steps is sharper within the reach of
             // their lines.
-            if (!lattice_ && !windows && farther < kMostFarther && node.size * shape < wanted / 256.0) {
+            if (again) {
                 ++farther;
                 work += 300.0 * each;
                 open_lines(4.0 * reach_);

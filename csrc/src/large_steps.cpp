@@ -20,6 +20,8 @@ constexpr int kMostLarge = 80;
 // one exponential moment will do.
 constexpr double kNegligibleShare = 7.0;
 constexpr std::size_t kMostCuts = 16;
+// Width of one piece's tail with which the others need not be looked at.
+constexpr double kLost = 1e-3;
 // log delta below which one division has to do.
 constexpr double kFarBelow = -1000.0;
 // Windows of additions: a factor of 30 of the odds; what is below e^-kScale does not matter.
@@ -184,7 +186,7 @@ public:
         LogBounds sum = {-kInf, -kInf};
         for (Piece& p : pieces_) {
             stop_();
-            if (!p.known) look(p);
+            look(p);
             sum = {log_add(sum.log_lower, p.bounds.log_lower, -1.0),
                    log_add(sum.log_upper, p.bounds.log_upper, 1.0)};
         }
@@ -219,7 +221,7 @@ private:
         double low, high;
         LargeStepsCount count;
         double estimate, moment;
-        bool known;
+        bool looked, done;  // what is known is the mass or one moment; or all there is
         LogBounds bounds;
     };
 
@@ -243,7 +245,7 @@ private:
             stop_();
             const Estimate about = piece_estimate(divided_, low, high, count, epsilon_, c_,
                                                   best_ - negligible - (count.at_least ? 0.0 : 20.0), stop_);
-            return Piece{low, high, count, about.value, about.moment, false, {-kInf, kInf}};
+            return Piece{low, high, count, about.value, about.moment, false, false, {-kInf, kInf}};
         };
         pieces_.push_back(piece(cuts_[0], kInf, {0, false}));
         best_ = pieces_[0].estimate;
@@ -264,21 +266,24 @@ private:
         }
     }
 
+    // What is needed of it; more than before if the sum has turned out to be smaller.
     void look(Piece& p) {
-        p.known = true;
+        const double enough = best_ - kNegligibleShare + std::log(content_) + 2.0;
+        if (p.done || (p.looked && p.bounds.log_upper < enough)) return;
         const Composition comp = divided_.piece(p.low, p.high, p.count);
-        p.bounds = trivial_delta(comp, epsilon_);
-        const double enough = best_ - kNegligibleShare + std::log(content_);
         const auto at_most = [&](double log_value) {
             if (log_value < p.bounds.log_upper) p.bounds.log_upper = log_value;
-            return p.bounds.log_upper < enough + 2.0;
+            return p.bounds.log_upper < enough;
         };
+        if (!p.looked) p.bounds = trivial_delta(comp, epsilon_);
+        p.looked = true;
         if (at_most(kInf)) return;
         if (p.moment > 0.0 && at_most(log_chernoff_at(comp, epsilon_, p.moment, stop_))) return;
-        if (p.estimate < enough && (at_most(log_chernoff_above(comp, epsilon_, stop_)) || p.count.at_least))
-            return;
+        if (p.estimate < enough && at_most(log_chernoff_above(comp, epsilon_, stop_))) return;
+        p.done = true;
+        if (p.count.at_least) return;
         const LogBounds found = comp.cumulants(0.0, stop_).first > epsilon_
-                                    ? mostly_above(comp, epsilon_, enough + 2.0, stop_)
+                                    ? mostly_above(comp, epsilon_, enough, stop_)
                                     : spectral_delta(comp, epsilon_, stop_);
         p.bounds.log_lower = std::max(p.bounds.log_lower, found.log_lower);
         at_most(found.log_upper);
@@ -400,6 +405,7 @@ Tails large_steps_tails(const Composition& comp, double at, double content, Stop
     const double c = tilt_for(comp, epsilon, stop);
     const std::vector<double> cuts = first_cuts(divided, epsilon, c, stop);
     Tails sum = {{0.0, 0.0}, {0.0, 0.0}};
+    bool lost = false;
     const auto add = [&](double low, double high, LargeStepsCount count) {  // log of the piece's mass
         stop();
         const Composition piece = divided.piece(low, high, count);
@@ -415,6 +421,7 @@ Tails large_steps_tails(const Composition& comp, double at, double content, Stop
             return Interval{(a.lower + b.lower) * (1.0 - kRound), (a.upper + b.upper) * (1.0 + 2.0 * kRound)};
         };
         sum = {both(sum.above, own.above), both(sum.below, own.below)};
+        lost = lost || own.above.upper - own.above.lower > kLost;
         return log_mass;
     };
     add(cuts[0], kInf, {0, false});
@@ -422,6 +429,7 @@ Tails large_steps_tails(const Composition& comp, double at, double content, Stop
         const double high = i + 1 < cuts.size() ? cuts[i + 1] : kInf;
         double before = -kInf;
         for (int m = 1; m <= divided.copies(); ++m) {
+            if (lost) return {{0.0, 1.0}, {0.0, 1.0}};
             const double log_mass = add(cuts[i], high, {m, false});
             if (m > kMostLarge || (log_mass < before && log_mass < std::log(1e-3 * content))) {
                 if (m < divided.copies()) add(cuts[i], high, {m + 1, true});

@@ -68,6 +68,13 @@ public:
         if (m_ == 0) each_ = 0.0;
     }
 
+    // log C(k_i, j), rounded up; of one kind of step j is all there is.
+    double log_choose_upper(std::size_t i, int j) const {
+        if (copies_.size() == 1 && j < m_) return -kInf;
+        const Certified& c = choose_[copies_.size() == 1 ? 0 : i * (static_cast<std::size_t>(m_) + 1) + j];
+        return c.value.re + c.err;
+    }
+
     Certified operator()(const std::vector<Certified>& small, const std::vector<Certified>& large) const {
         return copies_.size() == 1 ? one_kind(small[0], m_ > 0 ? large[0] : Certified{})
                                    : several_kinds(small, large);
@@ -206,7 +213,8 @@ public:
             const double b = m_ > 0 ? large_[i].log_envelope(from) : 0.0;
             std::vector<double> next(sum.size(), -kInf);
             for (int j = 0; j <= m_ && j <= k; ++j) {
-                const double own = log_choose(k, j) + 1e-9 * (1.0 + std::log(k) * (j + 1.0)) + (k - j) * a + j * b;
+                const double size = std::fabs((k - j) * a) + std::fabs(j * b);
+                const double own = all_.log_choose_upper(i, j) + (k - j) * a + j * b + 4.0 * kRound * size;
                 for (int before = 0; before + j <= m_; ++before)
                     next[before + j] = log_add(next[before + j], sum[before] + own);
             }

@@ -131,8 +131,9 @@ const StepEnvelope::Path& StepEnvelope::path(int rung) const {
                 const double most = std::max(before, f);
                 double cell = most + std::log(g * (0.5 + 0.5 * std::exp(std::min(before, f) - most) +
                                                    bent / 12.0 * std::exp(std::min(bent / 8.0, 700.0))));
-                if (segment.inside)
-                    interior = std::max(interior, cell);
+                if (segment.inside)  // on the path, or on the real axis
+                    interior = std::max({interior, cell, std::log(g) + here.log_density + bent,
+                                         std::log(g) + prior.log_density + bent});
                 else
                     cell += w.log_most(prior.at, here.at, sharpness);
                 out.cells.push_back(cell + 1e-9);

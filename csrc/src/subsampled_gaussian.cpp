@@ -1,6 +1,7 @@
 // The loss of the Poisson-subsampled Gaussian mechanism; see loss_law.hpp and docs/accounting.md, "Subsampled
 // Gaussian". One step and the sums over its outputs are in subsampled_step.hpp.
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <utility>
 #include <vector>
@@ -13,7 +14,7 @@ namespace dpcore {
 namespace {
 
 constexpr double kInf = std::numeric_limits<double>::infinity();
-// log M from which on M itself is summed, and not M - 1.
+// |log M| from which on M itself is summed, and not M - 1.
 constexpr double kFarFromOne = 5.0;
 // Outputs beyond which a sum that places contours looks at the humps of the density only; nanoseconds of one.
 constexpr double kManyOutputs = 8192.0;
@@ -98,8 +99,8 @@ public:
         return {value, mean, std::max(second / mass - mean * mean, 1e-300)};
     }
     std::unique_ptr<LossLine> line(double c, double reach, double copies, bool, StopCheck stop) const override {
-        // Next to the largest loss M may be beyond the range of double; less 1 it is wanted where it is near 1.
-        const bool near_one = !(cumulants(c, stop).value > kFarFromOne);
+        // Next to the largest loss M may be beyond the range of double; M - 1 is wanted where M is near 1.
+        const bool near_one = std::fabs(cumulants(c, stop).value) < kFarFromOne;
         return std::make_unique<SubsampledLine>(m_, c, reach, copies, near_one, stop);
     }
     double max_loss() const override { return m_.removal ? kInf : -std::log1p(-m_.q) * (1.0 + kLibm); }

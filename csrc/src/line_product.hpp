@@ -88,9 +88,11 @@ private:
     bool laplace_ = false;
     std::vector<Factor> few_, many_;  // the strongest first
     std::vector<Periodic> periodic_;
-    double err_ = 0.0, slope_ = 0.0;  // of the product of all oscillators, and its growth with t
-    // re, im: the product; rel: relative error of the periodic factors; m, q, u: of one factor.
-    std::vector<double> re_, im_, err_of_, rel_, bound_, m_re_, m_im_, q_re_, q_im_, u_re_, u_im_;
+    double err_ = 0.0, slope_ = 0.0;  // of the product of all oscillators where they are 1, and its growth with t
+    double power_err_ = 0.0;          // relative, of the powers and products of oscillators
+    // re, im: the product; rel, bound: relative error and modulus of the periodic factors; turned, turned_rel: the
+    // same of the oscillators; m, u, b: of one factor.
+    std::vector<double> re_, im_, err_of_, rel_, bound_, turned_, turned_rel_, m_re_, m_im_, u_re_, u_im_, b_;
 };
 
 constexpr double kNodeWork = 50.0;  // nanoseconds of a node that is summed

@@ -924,10 +924,14 @@ def test_plot_draws_every_loss() -> None:
         acc.plot({})
 
 
-@pytest.mark.parametrize(("coarse", "copies", "fine", "times"), [(0.44, 37, 0.11, 1), (0.5, 80, 0.25, 3), (1.0, 40, 0.125, 2)])
-def test_lattices_of_which_one_is_a_multiple_of_the_other(coarse: float, copies: int, fine: float, times: int) -> None:
-    """The coarse law comes back to modulus 1 within the period of both: bounds that took it for dead were wrong."""
-    loss = acc.from_randomized_response(epsilon=coarse) * copies + acc.from_randomized_response(epsilon=fine) * times
+@pytest.mark.parametrize(
+    ("coarse", "copies", "fine", "times"), [(0.44, 37, 0.11, 1), (0.5, 80, 0.25, 3), (1.0, 40, 0.125, 2)]
+)
+def test_one_lattice_is_a_multiple_of_another(coarse: float, copies: int, fine: float, times: int) -> None:
+    """The coarse law comes back to modulus 1 within the period of both; it was taken for dead."""
+    loss = (
+        acc.from_randomized_response(epsilon=coarse) * copies + acc.from_randomized_response(epsilon=fine) * times
+    )
     with mp.workdps(40):
         points = []
         for i in range(copies + 1):

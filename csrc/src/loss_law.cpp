@@ -616,14 +616,15 @@ private:
 // a finite product without cancellation, at the same cost for every shift.
 class DiscreteLaplaceLine final : public LossLine {
 public:
-    DiscreteLaplaceLine(double scale, double shift, double c, double copies, bool lattice)
+    DiscreteLaplaceLine(double scale, double shift, double c, double copies, bool lattice, StopCheck stop)
         : e_(1.0 / scale),
           n_(shift),
           copies_(copies),
           precise_e_(DoubleDouble(1.0) / DoubleDouble(scale)),
           precise_c_(c < -0.5 ? two_sum(-1.0, -c) : DoubleDouble(c)),
           mirrored_(c < -0.5),
-          lattice_(lattice) {
+          lattice_(lattice),
+          stop_(stop) {
         c_ = mirrored_ ? -1.0 - c : c;
         const Certified at0 = value(0.0);
         log_mass_ = at0.value.re;
@@ -634,6 +635,7 @@ public:
         // Where the power of all copies is negligible the plain value is as good.
         if (!(copies_ * plain.err > kCopiesErr) || copies_ * (plain.value.re - log_mass_) < kNegligible)
             return plain;
+        stop_.spend(kPreciseWork);
         const Certified precise = in_twice_the_precision(t);
         return precise.err < plain.err ? precise : plain;
     }
@@ -642,6 +644,7 @@ private:
     // Errors of all copies together that are not worth a second look: 1e-12, a thousandth of the width aimed at.
     static constexpr double kCopiesErr = 1e-12;
     static constexpr double kNegligible = -40.0;
+    static constexpr double kPreciseWork = 5000.0;  // nanoseconds
 
     // M - 1 = expm1(zen) + w + expm1(zen) w. The terms are of the size of zen, their sum is of that of its square:
     // what cancels is far below the rounding of the result here.
@@ -737,6 +740,7 @@ private:
     double e_, n_, c_ = 0.0, copies_;
     DoubleDouble precise_e_, precise_c_;
     bool mirrored_, lattice_;
+    StopCheck stop_;
     double log_mass_ = -kInf, err_ = 0.0;
 };
 
@@ -773,11 +777,11 @@ public:
             add(x, inner * count * std::exp(-a * x - top));
         }
         const double mean = first / sum;
-        return {DiscreteLaplaceLine(scale_, n_, c, 1.0, false).value(0.0).value.re,
+        return {DiscreteLaplaceLine(scale_, n_, c, 1.0, false, stop).value(0.0).value.re,
                 mean + (a < 0.0 ? -e_ : e_) * n_, std::max(0.0, second / sum - mean * mean)};
     }
-    std::unique_ptr<LossLine> line(double c, double, double copies, bool lattice, StopCheck) const override {
-        return std::make_unique<DiscreteLaplaceLine>(scale_, n_, c, copies, lattice);
+    std::unique_ptr<LossLine> line(double c, double, double copies, bool lattice, StopCheck stop) const override {
+        return std::make_unique<DiscreteLaplaceLine>(scale_, n_, c, copies, lattice, stop);
     }
     double max_loss() const override { return e_ * n_ * (1.0 + 4.0 * kRound); }
     double min_loss() const override { return -max_loss(); }

@@ -73,6 +73,18 @@ def exact(losses: np.ndarray, masses: np.ndarray, epsilon: float) -> np.longdoub
     return -(masses[above] * np.expm1(np.longdouble(epsilon) - losses[above])).sum()
 
 
+def check_confidence(loss: acc.PrivacyLoss, losses: np.ndarray, masses: np.ndarray, epsilon: float) -> None:
+    # A sum that is epsilon but for its last digits may count or not, here and in the bounds.
+    near = 1e-12 * (1 + epsilon)
+    most = masses[np.abs(losses) <= epsilon + near].sum()
+    least = masses[np.abs(losses) <= epsilon - near].sum()
+    inside = loss.confidence(epsilon)
+    assert inside.lower <= most * (1 + 1e-16)
+    assert least * (1 - 1e-16) <= inside.upper
+    if least == most:
+        assert inside.width <= WIDTH
+
+
 # What had bounds up to 4 % apart, and what the sums' code has to tell apart: few and many copies, one atom next to
 # epsilon, epsilon between two far atoms.
 LISTED: list[tuple[Terms, list[float]]] = [
@@ -95,6 +107,7 @@ def test_every_sum(terms: Terms, epsilons: list[float]) -> None:
             found = loss.delta(epsilon, engine=engine)
             assert found.lower <= truth <= found.upper
             assert found.upper <= found.lower * (1 + WIDTH)
+        check_confidence(loss, losses, masses, epsilon)
 
 
 def test_the_largest_sum_next_to_epsilon() -> None:
@@ -132,6 +145,7 @@ def test_random_mixtures() -> None:
             found = loss.delta(epsilon)
             assert found.lower <= truth <= found.upper, (terms, epsilon)
             assert found.upper <= found.lower * (1 + WIDTH), (terms, epsilon)
+            check_confidence(loss, losses, masses, epsilon)
 
 
 @LONG

@@ -150,8 +150,8 @@ LogBounds log_delta_of(const Composition& comp, double epsilon, Method method, S
         });
     if (content(method.content)) return out;
     if (engine == Engine::automatic && enumeration_size(comp) <= kMaxEnumeration) {
-        attempt(1.0, enumeration);
-        return out;
+        attempt(0.5, enumeration);
+        if (content(method.content)) return out;
     }
     // Sums of losses: all of them, or some and contours for the rest; then a little noise; then some sums and
     // that.

@@ -17,7 +17,7 @@ namespace {
 
 constexpr double kInf = std::numeric_limits<double>::infinity();
 constexpr double kMostSums = 2097152.0;  // point by point: a tenth of a second
-constexpr double kMostAsked = 4096.0;
+constexpr double kMostAsked = 16384.0;
 constexpr double kFewAsked = 512.0;  // where contours alone are to do, at some tenths of a millisecond each
 constexpr double kSumWork = 60.0;    // nanoseconds of a sum
 constexpr double kNoSum = 1e-60;     // tilted mass of a sum that is not worth a look
@@ -139,13 +139,9 @@ public:
     // The value; `slip` grows by its error where that is not relative: y is off by 2^-97 of its parts.
     double at(DoubleDouble x, double size, double& slip) const {
         const double n = static_cast<double>(sums_.mass.size());
-        double r = std::ceil((x.hi / sums_.unit.hi - sums_.offset) / sums_.slope) - sums_.first;
-        r = std::min(std::max(r, 0.0), n);
-        const auto over = [&](double at) { return sums_.loss(sums_.first + at) - x; };
-        while (r < n && over(r).hi < 0.0) r += 1.0;
-        while (r > 0.0 && over(r - 1.0).hi >= 0.0) r -= 1.0;
+        const double r = first_not_below(x);
         if (r == n) return 0.0;
-        const double y = static_cast<double>(over(r));
+        const double y = static_cast<double>(sums_.loss(sums_.first + r) - x);
         const auto i = static_cast<std::size_t>(r);
         const double fall = std::exp(-c_ * y);
         const double value = fall * (-std::expm1(-y) * above_[i] + std::exp(-y) * paid_[i]);
@@ -153,7 +149,33 @@ public:
         return value;
     }
 
+    // The same of Pr[L > x] and Pr[L >= x]: bounds of both, `sure` without and `most` with points that may be x.
+    void tail(DoubleDouble x, double size, double& sure, double& most, double& slip) const {
+        const double n = static_cast<double>(sums_.mass.size());
+        const double near = 0x1p-94 * size;
+        double r = first_not_below(x - near);
+        const auto from = [&](double at) {
+            if (at == n) return 0.0;
+            const double y = std::max(0.0, static_cast<double>(sums_.loss(sums_.first + at) - x));
+            const double value = std::exp(-c_ * y) * above_[static_cast<std::size_t>(at)];
+            slip += value * (4.0 * kRound * c_ * y + 2.0 * c_ * near);
+            return value;
+        };
+        most = from(r);
+        while (r < n && (sums_.loss(sums_.first + r) - x).hi <= near) r += 1.0;
+        sure = from(r);
+    }
+
 private:
+    double first_not_below(DoubleDouble x) const {
+        const double n = static_cast<double>(sums_.mass.size());
+        double r = std::ceil((x.hi / sums_.unit.hi - sums_.offset) / sums_.slope) - sums_.first;
+        r = std::min(std::max(r, 0.0), n);
+        const auto over = [&](double at) { return sums_.loss(sums_.first + at) - x; };
+        while (r < n && over(r).hi < 0.0) r += 1.0;
+        while (r > 0.0 && over(r - 1.0).hi >= 0.0) r -= 1.0;
+        return r;
+    }
     LatticeSums sums_;
     double c_, rel_ = 0.0;
     std::vector<double> above_, paid_;
@@ -190,42 +212,86 @@ void add_scale(Total& total, double log_mass, double err) {
 // The largest payoff of delta under the tilt, rounded up.
 double most_payoff(double c) { return std::exp(log_payoff(c)) * (1.0 + 8.0 * kLibm + 8.0 * kRound * (1.0 + c)); }
 
-// Every law point by point.
-std::optional<LogBounds> point_by_point(const Composition& comp, double epsilon, double c,
-                                        const std::vector<Choice>& rising, StopCheck stop) {
+// Every law point by point: all but the longest, and that one as a ladder.
+struct Listed {
     Total total;
     std::vector<LatticeSums> terms;
-    double rel = 0.0, lost = 0.0, count = 1.0;
+    std::optional<Ladder> ladder;
+    double size = 0.0;             // of a sum of losses and epsilon
+    double rel = 0.0, lost = 0.0;  // of a sum's mass times the ladder's value; tilted mass that is in none
+};
+std::optional<Listed> listed(const Composition& comp, double epsilon, double c, const std::vector<Choice>& rising,
+                             StopCheck stop) {
+    Listed out;
     for (const Choice& choice : rising) {
         auto sums = lattice_sums(comp.terms[choice.term], c, stop);
         if (!sums) return std::nullopt;
-        add_scale(total, sums->log_mass, sums->log_mass_err);
-        rel += sums->rel;
-        lost += sums->lost;
-        terms.push_back(std::move(*sums));
+        add_scale(out.total, sums->log_mass, sums->log_mass_err);
+        out.rel += sums->rel;
+        out.lost += sums->lost;
+        out.terms.push_back(std::move(*sums));
     }
-    const double size = size_of(terms, epsilon);
-    const Ladder ladder(std::move(terms.back()), c);
-    terms.pop_back();
-    for (const LatticeSums& t : terms) count *= static_cast<double>(t.mass.size());
+    add_scale(out.total, -epsilon * c, kRound * std::fabs(epsilon * c));
+    out.size = size_of(out.terms, epsilon);
+    out.ladder.emplace(std::move(out.terms.back()), c);
+    out.terms.pop_back();
+    double count = 1.0;
+    for (const LatticeSums& t : out.terms) count *= static_cast<double>(t.mass.size());
     stop.spend(kSumWork * count);
-    rel += ladder.rel() + kRound * (4.0 + static_cast<double>(terms.size()));
+    out.rel += out.ladder->rel() + kRound * (8.0 + static_cast<double>(out.terms.size()));
+    return out;
+}
+
+std::optional<LogBounds> point_by_point(const Composition& comp, double epsilon, double c,
+                                        const std::vector<Choice>& rising, StopCheck stop) {
+    auto list = listed(comp, epsilon, c, rising, stop);
+    if (!list) return std::nullopt;
     Compensated sum;
     double slip = 0.0;
     std::size_t done = 0;
     const auto use = [&](DoubleDouble loss, double mass) {
         if ((++done & 0xffffU) == 0) stop();
         double own = 0.0;
-        sum.add(mass * ladder.at(epsilon - loss, size, own));
+        sum.add(mass * list->ladder->at(epsilon - loss, list->size, own));
         slip += mass * own;
     };
-    lost += each_sum(terms, 0, DoubleDouble(), 1.0, use) * (1.0 + 1e-6);
+    const double lost = list->lost + each_sum(list->terms, 0, DoubleDouble(), 1.0, use) * (1.0 + 1e-6);
     slip *= kSlack * (1.0 + kRound * static_cast<double>(done));
-    add_scale(total, -epsilon * c, kRound * std::fabs(epsilon * c));
     // What underflows, to either side, is below 1e-290.
-    total.lower = (sum.sum - slip) * (1.0 - kSlack * rel - 4.0 * kRound) - 1e-290;
-    total.upper = (sum.sum + slip) * (1.0 + kSlack * rel + 4.0 * kRound) + lost * most_payoff(c) + 1e-290;
-    return finish(comp, total);
+    list->total.lower = (sum.sum - slip) * (1.0 - kSlack * list->rel) - 1e-290;
+    list->total.upper = (sum.sum + slip) * (1.0 + kSlack * list->rel) + lost * most_payoff(c) + 1e-290;
+    return finish(comp, list->total);
+}
+
+std::optional<Tails> tails_point_by_point(const Composition& comp, double at, double c,
+                                          const std::vector<Choice>& rising, StopCheck stop) {
+    auto list = listed(comp, at, c, rising, stop);
+    if (!list || !(list->total.scale < 600.0)) return std::nullopt;
+    Compensated sure, most;
+    double slip = 0.0;
+    std::size_t done = 0;
+    const auto use = [&](DoubleDouble loss, double mass) {
+        if ((++done & 0xffffU) == 0) stop();
+        double low = 0.0, high = 0.0, own = 0.0;
+        list->ladder->tail(at - loss, list->size, low, high, own);
+        sure.add(mass * low);
+        most.add(mass * high);
+        slip += mass * own;
+    };
+    const double lost = list->lost + each_sum(list->terms, 0, DoubleDouble(), 1.0, use) * (1.0 + 1e-6);
+    slip *= kSlack * (1.0 + kRound * static_cast<double>(done));
+    const double scale = std::exp(list->total.scale);
+    const double off = kSlack * (list->rel + list->total.scale_err) + 4.0 * kLibm;
+    const double finite = std::exp(comp.log_finite_mass + comp.log_mass_err) * (1.0 + 4.0 * kLibm);
+    // Under the tilt the largest payoff of a tail is 1.
+    const double lower = std::max(0.0, (sure.sum - slip) * (1.0 - off) * scale - 1e-290);
+    const double upper = std::min(finite, ((most.sum + slip) * (1.0 + off) + lost) * (1.0 + off) * scale + 1e-290);
+    if (!(lower <= upper)) return std::nullopt;
+    const double total = std::exp(comp.log_total_mass);
+    const double slack = total * (comp.log_mass_err + 4.0 * kLibm);
+    const double mass = std::exp(comp.log_finite_mass);
+    return Tails{{lower + comp.infinite_mass_lower(), std::min(1.0, upper + comp.infinite_mass_upper() + slack)},
+                 {std::max(0.0, mass - upper - slack), std::min(1.0, mass - lower + slack)}};
 }
 
 // Few sums; `other` is asked for the rest.
@@ -321,7 +387,7 @@ struct Terms {
     double c = 0.0;
     std::vector<Choice> rising;
 };
-std::optional<Terms> few_terms(const Composition& comp, double epsilon, StopCheck stop) {
+std::optional<Terms> few_terms(const Composition& comp, double epsilon, Quantity quantity, StopCheck stop) {
     if (comp.lattice.step > 0.0 || comp.terms.size() < 2 || comp.log_finite_mass == -kInf) return std::nullopt;
     // Any tilt will do. Next to the largest loss the contour's runs off to infinity; where the point before the
     // last of the finest lattice weighs e^-40 of it nothing is gained further out.
@@ -329,7 +395,7 @@ std::optional<Terms> few_terms(const Composition& comp, double epsilon, StopChec
     for (const Term& t : comp.terms)
         if (t.law->lattice().step > 0.0) most = std::max(most, 40.0 / t.law->lattice().step);
     if (!(most > 0.0)) return std::nullopt;
-    const ContourPlace place = spectral_place(comp, epsilon, Quantity::delta, stop);
+    const ContourPlace place = spectral_place(comp, epsilon, quantity, stop);
     Terms out;
     out.c = place.valid ? std::min(place.c, most) : (std::isfinite(comp.max_loss) ? most : kInf);
     if (!(out.c < kInf)) return std::nullopt;
@@ -343,18 +409,30 @@ std::optional<Terms> few_terms(const Composition& comp, double epsilon, StopChec
 }
 }  // namespace
 
-std::optional<LogBounds> listed_sums_delta(const Composition& comp, double epsilon, StopCheck stop) {
-    const auto terms = few_terms(comp, epsilon, stop);
+namespace {
+// The terms, where every law has few points and all but the longest few sums.
+std::optional<Terms> listable(const Composition& comp, double epsilon, Quantity quantity, StopCheck stop) {
+    auto terms = few_terms(comp, epsilon, quantity, stop);
     if (!terms || terms->rising.size() < comp.terms.size()) return std::nullopt;
     double count = 1.0;
     for (std::size_t i = 0; i + 1 < terms->rising.size(); ++i) count *= terms->rising[i].size;
-    if (!(count <= kMostSums)) return std::nullopt;
-    return point_by_point(comp, epsilon, terms->c, terms->rising, stop);
+    return count <= kMostSums ? terms : std::nullopt;
+}
+}  // namespace
+
+std::optional<LogBounds> listed_sums_delta(const Composition& comp, double epsilon, StopCheck stop) {
+    const auto terms = listable(comp, epsilon, Quantity::delta, stop);
+    return terms ? point_by_point(comp, epsilon, terms->c, terms->rising, stop) : std::nullopt;
+}
+
+std::optional<Tails> listed_sums_tails(const Composition& comp, double at, StopCheck stop) {
+    const auto terms = listable(comp, at, Quantity::tail, stop);
+    return terms ? tails_point_by_point(comp, at, terms->c, terms->rising, stop) : std::nullopt;
 }
 
 std::optional<LogBounds> few_sums_delta(const Composition& comp, double epsilon, double width,
                                         const DeltaOf& other, bool give_up, StopCheck stop) {
-    const auto terms = few_terms(comp, epsilon, stop);
+    const auto terms = few_terms(comp, epsilon, Quantity::delta, stop);
     if (!terms) return std::nullopt;
     for (const Term& t : comp.terms)  // these have ways of their own
         if (t.law->kind() == LawKind::subsampled_gaussian || t.law->kind() == LawKind::largest_step)

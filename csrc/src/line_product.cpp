@@ -214,13 +214,15 @@ LineProduct::LineProduct(const Composition& comp, double c, double spacing, Stop
             Periodic own = {PeriodicLine(*term.law, c, term.copies, stop), term.copies};
             log_mass = term.copies * own.line.log_mass();
             scale_err_ += term.copies * own.line.log_mass_err();
-            if (!better_turned(*term.law, own))
+            if (!better_turned(*term.law, own)) {
                 periodic_.push_back(std::move(own));
-            else if (kind == LawKind::discrete_gaussian)
-                few_.push_back(atoms_of(*term.law, own, c));
-            else
-                (term.law->atom_count() > kFewAtoms ? many_ : few_)
-                    .push_back(factor_of(term, c, own.line.log_mass()));
+            } else {
+                const bool many = kind != LawKind::discrete_gaussian && term.law->atom_count() > kFewAtoms;
+                Factor turned = kind == LawKind::discrete_gaussian ? atoms_of(*term.law, own, c)
+                                                                   : factor_of(term, c, own.line.log_mass());
+                if (term.copies > kFewCopies) turned.exact = std::move(own);
+                (many ? many_ : few_).push_back(std::move(turned));
+            }
         } else {
             const double own = term.law->cumulants(c, stop).value;
             log_mass = term.copies * own;
@@ -377,12 +379,14 @@ double LineProduct::evaluate(double first, std::size_t count, double negligible,
         return share * kPartWork * (static_cast<double>(f.parts.size()) + 2.0 * std::log2(f.copies + 1.0));
     };
     for (const Factor& f : few_) {
+        if (first == 0.0 && f.exact) continue;
         stop.spend(part_work(f));
         multiply_by(f, start, lanes);
         const double most = enough();
         if (most <= negligible) return most * (1.0 + 1e-9);
     }
     for (const Factor& f : many_) {
+        if (first == 0.0 && f.exact) continue;
         stop.spend(part_work(f));
         multiply_by(f, start, lanes);
         const double most = enough();
@@ -390,6 +394,10 @@ double LineProduct::evaluate(double first, std::size_t count, double negligible,
     }
     stop.spend(kPeriodicWork * static_cast<double>(periodic_.size() * count));
     for (const Periodic& p : periodic_) multiply_by(p, start, count);
+    if (first == 0.0)
+        for (const std::vector<Factor>* factors : {&few_, &many_})
+            for (const Factor& f : *factors)
+                if (f.exact) multiply_by(*f.exact, start, count);
     const double power = kSlack * std::exp(power_err_);
     for (std::size_t j = 0; j < count; ++j) {
         const double t = start + static_cast<double>(j) * h_;

@@ -15,6 +15,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <optional>
 #include <vector>
 
 #include "dpcore/spectral.hpp"
@@ -64,17 +65,18 @@ private:
         double end;                  // 0 for an atom, 1 and -1 for the ends of a Laplace loss
         std::vector<double> re, im;  // exp(i j h loss), j in a block
     };
-    struct Factor {
-        std::vector<Oscillator> parts;
-        double copies;
-        double err = 0.0;    // of the transform, absolute, at t = 0
-        double slope = 0.0;  // and its growth with t
-    };
     struct Periodic {  // a law on a lattice of its own
         PeriodicLine line;
         double copies;
         double log_envelope(double from) const;         // of |M/M(c)|^copies on [from, period/2]
         double distance(double from, double to) const;  // to the nearest multiple of the period; rounded down
+    };
+    struct Factor {
+        std::vector<Oscillator> parts;
+        double copies;
+        double err = 0.0;               // of the transform, absolute, at t = 0
+        double slope = 0.0;             // and its growth with t
+        std::optional<Periodic> exact;  // for the first block, where the kernels are large: of many copies
     };
     static Factor factor_of(const Term& term, double c, double log_mass);  // relative to exp(log_mass)
     static bool better_turned(const LossLaw& law, const Periodic& periodic);

@@ -213,6 +213,7 @@ def laplace_delta(knots: dict[tuple[int, int], mp.mpf], epsilon0: float, copies:
         ([("gaussian", (0.3, 2), 2)], 0.5, 6, [24.0, 44.5]),
         ([("gaussian", (0.3, 3), 1), ("laplace", (6.177, 4), 3)], 0.042, 7, [51.0, 82.0]),
         ([("gaussian", (1.5, 3), 2)], 0.25, 8, [2.0, 4.0, 6.0]),  # losses of both equal epsilon
+        ([("gaussian", (4.0, 2), 3)], 2.9, 1, [3.7, 0.4]),  # one Laplace release: a closed form
     ],
 )
 def test_few_sums_beside_laplace(few: Terms, epsilon0: float, copies: int, epsilons: list[float]) -> None:

@@ -45,6 +45,10 @@ std::optional<LogBounds> few_laplace_delta(const Composition& comp, double epsil
 // delta of what few sums are set apart from, by contours and finite sums; epsilon is negative for pairs of
 // distributions only.
 LogBounds rest_by_contour(const Composition& comp, double epsilon, double width, StopCheck stop) {
+    if (epsilon >= 0.0 && epsilon < comp.max_loss) {
+        if (single(comp, LawKind::laplace)) return one_laplace(comp.terms[0].law->parameters()[0], epsilon);
+        if (const auto sum = few_laplace_delta(comp, epsilon, stop)) return *sum;
+    }
     const LogBounds out = spectral_delta(comp, epsilon, stop);
     if (out.log_upper - out.log_lower <= width || out.log_upper == -kInf) return out;
     if (epsilon < 0.0 || !has_laplace_sum(comp)) return out;

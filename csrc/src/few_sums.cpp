@@ -18,9 +18,9 @@ namespace {
 constexpr double kInf = std::numeric_limits<double>::infinity();
 constexpr double kMostSums = 2097152.0;  // point by point: a tenth of a second
 constexpr double kMostAsked = 16384.0;
-constexpr double kFewAsked = 512.0;  // where contours alone are to do, at some tenths of a millisecond each
-constexpr double kSumWork = 60.0;    // nanoseconds of a sum
-constexpr double kNoSum = 1e-60;     // tilted mass of a sum that is not worth a look
+constexpr double kFewAsked = 4096.0;  // where contours alone are to do, at some tenths of a millisecond each
+constexpr double kSumWork = 60.0;     // nanoseconds of a sum
+constexpr double kNoSum = 1e-60;      // tilted mass of a sum that is not worth a look
 
 // One sum of the losses of several terms.
 struct Sum {
@@ -342,6 +342,16 @@ std::optional<LogBounds> asked(const Composition& comp, double epsilon, double w
                          sign * (off + 8.0 * kRound * std::fabs(c * x) + 2.0 * kRound * std::fabs(log_delta));
         return std::exp(std::min(e, 700.0)) * (1.0 + sign * kLibm);
     };
+    const auto wide = [&](const LogBounds& b) {
+        return !(b.log_upper - b.log_lower <= width || b.log_upper == -kInf);
+    };
+    bool failed = sums.empty();
+    if (give_up && !failed) {  // before anything is asked of all of them: the heaviest
+        const auto top =
+            std::max_element(sums.begin(), sums.end(), [](const Sum& a, const Sum& b) { return a.mass < b.mass; });
+        failed = wide(delta.bounds(below(epsilon, top->loss, size), width, stop));
+    }
+    if (failed) return std::nullopt;
     within(stop, 0.5, [&](StopCheck own) {
         for (Sum& s : sums) {
             const double x = below(epsilon, s.loss, size);
@@ -354,7 +364,6 @@ std::optional<LogBounds> asked(const Composition& comp, double epsilon, double w
     for (std::size_t i = sums.size(); i-- > 0;) from[i] = from[i + 1] + sums[i].mass * sums[i].most * (1.0 + 1e-6);
     double lower = 0.0, upper = 0.0;
     std::size_t next = 0;
-    bool failed = false;
     within(stop, 1.0, [&](StopCheck own) {
         for (; next < sums.size() && !(from[next] <= 0.02 * width * lower); ++next) {
             const Sum& s = sums[next];
@@ -362,7 +371,7 @@ std::optional<LogBounds> asked(const Composition& comp, double epsilon, double w
             const double low = below(epsilon, s.loss, size);
             const double high = -below(-epsilon, -s.loss, size);
             const LogBounds at = delta.bounds(low, width, own);
-            if (give_up && !(at.log_upper - at.log_lower <= width || at.log_upper == -kInf)) {
+            if (give_up && wide(at)) {
                 failed = true;
                 return;
             }

@@ -220,7 +220,7 @@ LineProduct::LineProduct(const Composition& comp, double c, double spacing, Stop
                 const bool many = kind != LawKind::discrete_gaussian && term.law->atom_count() > kFewAtoms;
                 Factor turned = kind == LawKind::discrete_gaussian ? atoms_of(*term.law, own, c)
                                                                    : factor_of(term, c, own.line.log_mass());
-                if (term.copies > kFewCopies) turned.exact = std::move(own);
+                if (term.copies > kFewCopies) turned.exact = std::make_unique<Periodic>(std::move(own));
                 (many ? many_ : few_).push_back(std::move(turned));
             }
         } else {

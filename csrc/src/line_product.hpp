@@ -15,7 +15,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
-#include <optional>
+#include <memory>
 #include <vector>
 
 #include "dpcore/spectral.hpp"
@@ -74,9 +74,9 @@ private:
     struct Factor {
         std::vector<Oscillator> parts;
         double copies;
-        double err = 0.0;               // of the transform, absolute, at t = 0
-        double slope = 0.0;             // and its growth with t
-        std::optional<Periodic> exact;  // for the first block, where the kernels are large: of many copies
+        double err = 0.0;                 // of the transform, absolute, at t = 0
+        double slope = 0.0;               // and its growth with t
+        std::unique_ptr<Periodic> exact;  // for the first block, where the kernels are large: of many copies
     };
     static Factor factor_of(const Term& term, double c, double log_mass);  // relative to exp(log_mass)
     static bool better_turned(const LossLaw& law, const Periodic& periodic);

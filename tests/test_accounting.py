@@ -922,3 +922,32 @@ def test_plot_draws_every_loss() -> None:
     assert len(ax.lines) == 2
     with pytest.raises(ValueError, match="empty"):
         acc.plot({})
+
+
+@pytest.mark.parametrize(
+    ("coarse", "copies", "fine", "times"), [(0.44, 37, 0.11, 1), (0.5, 80, 0.25, 3), (1.0, 40, 0.125, 2)]
+)
+def test_one_lattice_is_a_multiple_of_another(coarse: float, copies: int, fine: float, times: int) -> None:
+    """The coarse law comes back to modulus 1 within the period of both; it was taken for dead."""
+    loss = (
+        acc.from_randomized_response(epsilon=coarse) * copies + acc.from_randomized_response(epsilon=fine) * times
+    )
+    with mp.workdps(40):
+        points = []
+        for i in range(copies + 1):
+            for j in range(times + 1):
+                mass = mp.binomial(copies, i) * mp.binomial(times, j)
+                at = mp.mpf(coarse) * (2 * i - copies) + mp.mpf(fine) * (2 * j - times)
+                for e, n, k in ((coarse, i, copies), (fine, j, times)):
+                    up = 1 / (1 + mp.exp(-mp.mpf(e)))
+                    mass *= up**n * (1 - up) ** (k - n)
+                points.append((at, mass))
+        for eps in (0.0, 1.7, 3.99, 4.0, 9.3):
+            truth = mp.fsum(m * (1 - mp.exp(eps - at)) for at, m in points if at > eps)
+            within = mp.fsum(m for at, m in points if -eps <= at <= eps)
+            for engine in ("auto", "spectral"):
+                found = loss.delta(eps, engine=engine)
+                assert found.lower <= truth <= found.upper
+                assert found.upper <= found.lower * (1 + 1e-9)
+            inside = loss.confidence(eps)
+            assert inside.lower <= within <= inside.upper

@@ -8,6 +8,7 @@
 #include "closed_forms.hpp"
 #include "dpcore/buckets.hpp"
 #include "dpcore/enumeration.hpp"
+#include "few_sums.hpp"
 #include "laplace_mixture.hpp"
 #include "large_steps.hpp"
 #include "near_lattice.hpp"
@@ -43,6 +44,27 @@ std::optional<LogBounds> few_laplace_delta(const Composition& comp, double epsil
     const auto sum = laplace_mixture_delta(comp, epsilon, stop);
     const bool narrow = sum && (sum->log_upper == -kInf || sum->log_upper - sum->log_lower <= kContentWidth);
     return narrow ? sum : std::nullopt;
+}
+
+// delta of what few sums are set apart from, by contours and finite sums; epsilon is negative for pairs of
+// distributions only.
+LogBounds rest_by_contour(const Composition& comp, double epsilon, double width, StopCheck stop) {
+    if (epsilon >= 0.0 && epsilon < comp.max_loss) {
+        if (single(comp, LawKind::laplace)) return one_laplace(comp.terms[0].law->parameters()[0], epsilon);
+        if (const auto sum = few_laplace_delta(comp, epsilon, stop)) return *sum;
+    }
+    const LogBounds out = spectral_delta(comp, epsilon, stop);
+    if (out.log_upper - out.log_lower <= width || out.log_upper == -kInf) return out;
+    if (epsilon < 0.0 || !has_laplace_sum(comp)) return out;
+    const auto sum = laplace_mixture_delta(comp, epsilon, stop);
+    return sum ? intersect(out, *sum) : out;
+}
+// And by smoothing.
+LogBounds rest_delta(const Composition& comp, double epsilon, double width, StopCheck stop) {
+    const LogBounds out = rest_by_contour(comp, epsilon, width, stop);
+    if (out.log_upper - out.log_lower <= width || out.log_upper == -kInf || epsilon < 0.0) return out;
+    const auto smooth = smoothed_delta(comp, epsilon, width, stop);
+    return smooth ? intersect(out, *smooth) : out;
 }
 }  // namespace
 
@@ -102,14 +124,18 @@ LogBounds log_delta_of(const Composition& comp, double epsilon, Method method, S
     const auto attempt = [&](double share, auto&& engine_bounds) {
         return within(stop, share, [&](StopCheck own) { out = intersect(out, engine_bounds(own)); });
     };
+    const auto kept = [&](const std::optional<LogBounds>& bounds) { return bounds ? *bounds : out; };
     const auto enumeration = [&](StopCheck own) {
         return with_infinite(comp, Enumeration(comp, own).delta(epsilon));
     };
     if (engine == Engine::automatic && enumeration_size(comp) <= 64.0) {
         attempt(0.5, enumeration);
-        // Next to an atom the rounding of its loss is everything; a contour on a lattice knows better.
+        // Next to an atom the rounding of its loss is everything; a contour on a lattice knows better, and so do
+        // sums of twice the digits.
         if (!content(kContentWidth))
-            attempt(1.0, [&](StopCheck own) { return spectral_delta(comp, epsilon, own); });
+            attempt(0.5, [&](StopCheck own) { return spectral_delta(comp, epsilon, own); });
+        if (!content(kContentWidth))
+            attempt(1.0, [&](StopCheck own) { return kept(listed_sums_delta(comp, epsilon, own)); });
         return out;
     }
     bool found = false;
@@ -140,13 +166,21 @@ LogBounds log_delta_of(const Composition& comp, double epsilon, Method method, S
         });
     if (content(method.content)) return out;
     if (engine == Engine::automatic && enumeration_size(comp) <= kMaxEnumeration) {
-        attempt(1.0, enumeration);
-        return out;
+        attempt(0.5, enumeration);
+        if (content(method.content)) return out;
     }
-    attempt(0.7, [&](StopCheck own) {
-        const auto smooth = smoothed_delta(comp, epsilon, kSmoothedShare * method.content, own);
-        return smooth ? *smooth : out;
-    });
+    // Sums of losses: all of them, or some and contours for the rest; then a little noise; then some sums and
+    // that.
+    const double aim = kSmoothedShare * method.content;
+    attempt(0.3, [&](StopCheck own) { return kept(listed_sums_delta(comp, epsilon, own)); });
+    if (content(method.content)) return out;
+    attempt(0.3,
+            [&](StopCheck own) { return kept(few_sums_delta(comp, epsilon, aim, rest_by_contour, true, own)); });
+    if (content(method.content)) return out;
+    attempt(0.6, [&](StopCheck own) { return kept(smoothed_delta(comp, epsilon, aim, own)); });
+    if (!content(method.content))
+        attempt(0.7,
+                [&](StopCheck own) { return kept(few_sums_delta(comp, epsilon, aim, rest_delta, false, own)); });
     if (near && near->points > kFewPoints && !content(method.content)) attempt(0.5, near_delta);
     if (engine == Engine::spectral) return out;
     BucketQuery query;

@@ -95,7 +95,10 @@ bool Contour::open_lines(double reach) {
     lines_.clear();
     reach_ = reach;
     for (const Term& t : comp_.terms) {
-        lines_.push_back(t.law->line(c_, reach, t.copies, lattice_, stop_));
+        // A law of a coarser lattice comes back within the period of the common one: its envelope must not say
+        // that it falls.
+        const bool own = lattice_ && t.law->lattice().step <= comp_.lattice.step;
+        lines_.push_back(t.law->line(c_, reach, t.copies, own, stop_));
         if (!lattice_) lines_.back()->expect(h_);  // j h is exact
     }
     return true;

@@ -55,16 +55,36 @@ DPCORE_CLONES void multiply(double* re, double* im, const double* by_re, const d
     }
 }
 
-DPCORE_CLONES double largest(const double* re, const double* im, std::size_t count) {
+DPCORE_CLONES void square(double* re, double* im, double* bound, std::size_t count) {
+    for (std::size_t j = 0; j < count; ++j) {
+        const double x = re[j] * re[j] - im[j] * im[j];
+        im[j] = 2.0 * re[j] * im[j];
+        re[j] = x;
+        bound[j] *= bound[j];
+    }
+}
+
+// b >= |value| + err, and rel += copies err/b, err = err0 + slope t.
+DPCORE_CLONES void bound_of(double* b, double* rel, const double* re, const double* im, double copies, double err0,
+                            double slope, double start, double h, std::size_t count) {
+    for (std::size_t j = 0; j < count; ++j) {
+        const double err = err0 + slope * (start + static_cast<double>(j) * h);
+        b[j] = (std::sqrt(re[j] * re[j] + im[j] * im[j]) + err) * (1.0 + 8.0 * kRound);
+        rel[j] += copies * err / b[j];
+    }
+}
+
+DPCORE_CLONES void multiply(double* bound, const double* by, std::size_t count) {
+    for (std::size_t j = 0; j < count; ++j) bound[j] *= by[j];
+}
+
+DPCORE_CLONES double largest(const double* bound, std::size_t count) {
     double most[kLanes] = {};
     for (std::size_t j = 0; j < count; j += kLanes)
-        for (std::size_t k = 0; k < kLanes; ++k) {
-            const double n = re[j + k] * re[j + k] + im[j + k] * im[j + k];
-            most[k] = n > most[k] ? n : most[k];
-        }
+        for (std::size_t k = 0; k < kLanes; ++k) most[k] = bound[j + k] > most[k] ? bound[j + k] : most[k];
     double out = 0.0;
     for (const double m : most) out = std::max(out, m);
-    return std::sqrt(out);
+    return out;
 }
 
 }  // namespace
@@ -194,13 +214,15 @@ LineProduct::LineProduct(const Composition& comp, double c, double spacing, Stop
             Periodic own = {PeriodicLine(*term.law, c, term.copies, stop), term.copies};
             log_mass = term.copies * own.line.log_mass();
             scale_err_ += term.copies * own.line.log_mass_err();
-            if (!better_turned(*term.law, own))
+            if (!better_turned(*term.law, own)) {
                 periodic_.push_back(std::move(own));
-            else if (kind == LawKind::discrete_gaussian)
-                few_.push_back(atoms_of(*term.law, own, c));
-            else
-                (term.law->atom_count() > kFewAtoms ? many_ : few_)
-                    .push_back(factor_of(term, c, own.line.log_mass()));
+            } else {
+                const bool many = kind != LawKind::discrete_gaussian && term.law->atom_count() > kFewAtoms;
+                Factor turned = kind == LawKind::discrete_gaussian ? atoms_of(*term.law, own, c)
+                                                                   : factor_of(term, c, own.line.log_mass());
+                if (term.copies > kFewCopies) turned.exact = std::make_unique<Periodic>(std::move(own));
+                (many ? many_ : few_).push_back(std::move(turned));
+            }
         } else {
             const double own = term.law->cumulants(c, stop).value;
             log_mass = term.copies * own;
@@ -224,9 +246,10 @@ LineProduct::LineProduct(const Composition& comp, double c, double spacing, Stop
         std::stable_sort(factors->begin(), factors->end(),
                          [&](const Factor& a, const Factor& b) { return spread(a) > spread(b); });
         for (Factor& f : *factors) {
-            // A power by squaring: as many products as copies at the most.
-            err_ += f.copies * (f.err + 12.0 * kRound);
+            err_ += f.copies * f.err;
             slope_ += f.copies * f.slope;
+            // A power by squaring: as many products as copies at the most; so is that of its bound.
+            power_err_ += f.copies * kComplexOp;
             for (Oscillator& o : f.parts) {
                 o.re.resize(kBlock);
                 o.im.resize(kBlock);
@@ -239,7 +262,7 @@ LineProduct::LineProduct(const Composition& comp, double c, double spacing, Stop
         }
     }
     for (std::vector<double>* a :
-         {&re_, &im_, &err_of_, &rel_, &bound_, &m_re_, &m_im_, &q_re_, &q_im_, &u_re_, &u_im_})
+         {&re_, &im_, &err_of_, &rel_, &bound_, &turned_, &turned_rel_, &m_re_, &m_im_, &u_re_, &u_im_, &b_})
         a->resize(kBlock);
 }
 
@@ -282,13 +305,14 @@ void LineProduct::multiply_by(const Factor& f, double start, std::size_t count) 
             add_rotated_end(m_re_.data(), m_im_.data(), o.re.data(), o.im.data(), x, y, u_re_.data(), u_im_.data(),
                             o.end, count);
     }
+    bound_of(b_.data(), turned_rel_.data(), m_re_.data(), m_im_.data(), f.copies, kSlack * f.err, kSlack * f.slope,
+             start, h_, count);
     for (auto n = static_cast<std::uint64_t>(f.copies); n > 0; n >>= 1U) {
-        if ((n & 1U) != 0U) multiply(re_.data(), im_.data(), m_re_.data(), m_im_.data(), count);
-        if (n > 1U) {
-            std::copy_n(m_re_.begin(), count, q_re_.begin());
-            std::copy_n(m_im_.begin(), count, q_im_.begin());
-            multiply(m_re_.data(), m_im_.data(), q_re_.data(), q_im_.data(), count);
+        if ((n & 1U) != 0U) {
+            multiply(re_.data(), im_.data(), m_re_.data(), m_im_.data(), count);
+            multiply(turned_.data(), b_.data(), count);
         }
+        if (n > 1U) square(m_re_.data(), m_im_.data(), b_.data(), count);
     }
 }
 
@@ -331,14 +355,17 @@ double LineProduct::evaluate(double first, std::size_t count, double negligible,
     const double last = start + static_cast<double>(count - 1) * h_;
     double log_bound = -rho_ * start * start * (1.0 - 1e-9);
     for (const Periodic& p : periodic_) log_bound += p.log_envelope(p.distance(start, last));
-    const double slip = kSlack * (err_ + slope_ * last);  // of the oscillators' product, itself at most 1
-    const double envelope = std::exp(log_bound) * (1.0 + 1e-9);
-    if (envelope * (1.0 + slip) <= negligible) return envelope * (1.0 + slip);
+    // A factor that is left out is at most 1, or what its errors make of it.
+    const double left = 1.0 + kSlack * std::expm1(err_ + slope_ * last + power_err_);
+    const double envelope = std::exp(log_bound) * (1.0 + 1e-9) * left;
+    if (envelope <= negligible) return envelope;
     const std::size_t lanes = whole_lanes(count);
     std::fill_n(re_.begin(), lanes, 1.0);
     std::fill_n(im_.begin(), lanes, 0.0);
     std::fill_n(bound_.begin(), lanes, 1.0);
     std::fill_n(rel_.begin(), lanes, 0.0);
+    std::fill_n(turned_.begin(), lanes, 1.0);
+    std::fill_n(turned_rel_.begin(), lanes, kSlack * std::expm1(power_err_));
     if (laplace_)
         for (std::size_t j = 0; j < lanes; ++j) {
             const double t = start + static_cast<double>(j) * h_;
@@ -346,31 +373,34 @@ double LineProduct::evaluate(double first, std::size_t count, double negligible,
             u_re_[j] = u.re;
             u_im_[j] = u.im;
         }
-    const auto enough = [&] { return (largest(re_.data(), im_.data(), lanes) + slip) * envelope; };
+    const auto enough = [&] { return largest(turned_.data(), lanes) * envelope; };
     const double share = static_cast<double>(lanes) / static_cast<double>(kBlock);
     const auto part_work = [&](const Factor& f) {
         return share * kPartWork * (static_cast<double>(f.parts.size()) + 2.0 * std::log2(f.copies + 1.0));
     };
     for (const Factor& f : few_) {
+        if (first == 0.0 && f.exact) continue;
         stop.spend(part_work(f));
         multiply_by(f, start, lanes);
         const double most = enough();
         if (most <= negligible) return most * (1.0 + 1e-9);
     }
     for (const Factor& f : many_) {
+        if (first == 0.0 && f.exact) continue;
         stop.spend(part_work(f));
         multiply_by(f, start, lanes);
         const double most = enough();
         if (most <= negligible) return most * (1.0 + 1e-9);
     }
-    std::copy_n(re_.begin(), count, q_re_.begin());
-    std::copy_n(im_.begin(), count, q_im_.begin());
     stop.spend(kPeriodicWork * static_cast<double>(periodic_.size() * count));
     for (const Periodic& p : periodic_) multiply_by(p, start, count);
+    if (first == 0.0)
+        for (const std::vector<Factor>* factors : {&few_, &many_})
+            for (const Factor& f : *factors)
+                if (f.exact) multiply_by(*f.exact, start, count);
+    const double power = kSlack * std::exp(power_err_);
     for (std::size_t j = 0; j < count; ++j) {
         const double t = start + static_cast<double>(j) * h_;
-        const double size = std::sqrt(q_re_[j] * q_re_[j] + q_im_[j] * q_im_[j]) * (1.0 + 4.0 * kRound);
-        const double own = kSlack * (err_ + slope_ * t);
         if (rho_ > 0.0) {
             const double fall = std::exp(-rho_ * t * t);
             const double wind = rho_ * t * (1.0 + 2.0 * c_);
@@ -381,10 +411,12 @@ double LineProduct::evaluate(double first, std::size_t count, double negligible,
             bound_[j] *= fall * (1.0 + 2.0 * rel);
             rel_[j] += rel;
         }
+        const double most = bound_[j] * turned_[j] * power;
         if (rel_[j] < 1e-3) {
-            err_of_[j] = 1.002 * bound_[j] * (own + size * rel_[j]);
+            // What underflows is below 1e-300.
+            err_of_[j] = most * (turned_rel_[j] + 1.002 * rel_[j]) + 1e-300;
         } else {
-            err_of_[j] = bound_[j] * (size + own) * (1.0 + 1e-9);
+            err_of_[j] = most + 1e-300;
             re_[j] = 0.0;
             im_[j] = 0.0;
         }

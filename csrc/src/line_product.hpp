@@ -15,6 +15,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <memory>
 #include <vector>
 
 #include "dpcore/spectral.hpp"
@@ -64,17 +65,18 @@ private:
         double end;                  // 0 for an atom, 1 and -1 for the ends of a Laplace loss
         std::vector<double> re, im;  // exp(i j h loss), j in a block
     };
-    struct Factor {
-        std::vector<Oscillator> parts;
-        double copies;
-        double err = 0.0;    // of the transform, absolute, at t = 0
-        double slope = 0.0;  // and its growth with t
-    };
     struct Periodic {  // a law on a lattice of its own
         PeriodicLine line;
         double copies;
         double log_envelope(double from) const;         // of |M/M(c)|^copies on [from, period/2]
         double distance(double from, double to) const;  // to the nearest multiple of the period; rounded down
+    };
+    struct Factor {
+        std::vector<Oscillator> parts;
+        double copies;
+        double err = 0.0;                 // of the transform, absolute, at t = 0
+        double slope = 0.0;               // and its growth with t
+        std::unique_ptr<Periodic> exact;  // for the first block, where the kernels are large: of many copies
     };
     static Factor factor_of(const Term& term, double c, double log_mass);  // relative to exp(log_mass)
     static bool better_turned(const LossLaw& law, const Periodic& periodic);
@@ -88,9 +90,11 @@ private:
     bool laplace_ = false;
     std::vector<Factor> few_, many_;  // the strongest first
     std::vector<Periodic> periodic_;
-    double err_ = 0.0, slope_ = 0.0;  // of the product of all oscillators, and its growth with t
-    // re, im: the product; rel: relative error of the periodic factors; m, q, u: of one factor.
-    std::vector<double> re_, im_, err_of_, rel_, bound_, m_re_, m_im_, q_re_, q_im_, u_re_, u_im_;
+    double err_ = 0.0, slope_ = 0.0;  // of the product of all oscillators where they are 1, and its growth with t
+    double power_err_ = 0.0;          // relative, of the powers and products of oscillators
+    // re, im: the product; rel, bound: relative error and modulus of the periodic factors; turned, turned_rel: the
+    // same of the oscillators; m, u, b: of one factor.
+    std::vector<double> re_, im_, err_of_, rel_, bound_, turned_, turned_rel_, m_re_, m_im_, u_re_, u_im_, b_;
 };
 
 constexpr double kNodeWork = 50.0;  // nanoseconds of a node that is summed

@@ -5,6 +5,7 @@
 #include <stdexcept>
 
 #include "loss_line_bounds.hpp"
+#include "precise_complex.hpp"
 
 namespace dpcore {
 
@@ -615,14 +616,62 @@ private:
 // a finite product without cancellation, at the same cost for every shift.
 class DiscreteLaplaceLine final : public LossLine {
 public:
-    DiscreteLaplaceLine(double e, double shift, double c, bool lattice)
-        : e_(e), n_(shift), mirrored_(c < -0.5), lattice_(lattice) {
+    DiscreteLaplaceLine(double scale, double shift, double c, double copies, bool lattice, StopCheck stop)
+        : e_(1.0 / scale),
+          n_(shift),
+          copies_(copies),
+          precise_e_(DoubleDouble(1.0) / DoubleDouble(scale)),
+          precise_c_(c < -0.5 ? two_sum(-1.0, -c) : DoubleDouble(c)),
+          mirrored_(c < -0.5),
+          lattice_(lattice),
+          stop_(stop) {
         c_ = mirrored_ ? -1.0 - c : c;
         const Certified at0 = value(0.0);
         log_mass_ = at0.value.re;
         err_ = at0.err;
     }
     Certified value(double t) const override {
+        const Certified plain = in_doubles(t);
+        // Where the power of all copies is negligible the plain value is as good.
+        if (!(copies_ * plain.err > kCopiesErr) || copies_ * (plain.value.re - log_mass_) < kNegligible)
+            return plain;
+        stop_.spend(kPreciseWork);
+        const Certified precise = in_twice_the_precision(t);
+        return precise.err < plain.err ? precise : plain;
+    }
+
+private:
+    // Errors of all copies together that are not worth a second look: 1e-12, a thousandth of the width aimed at.
+    static constexpr double kCopiesErr = 1e-12;
+    static constexpr double kNegligible = -40.0;
+    static constexpr double kPreciseWork = 5000.0;  // nanoseconds
+
+    // M - 1 = expm1(zen) + w + expm1(zen) w. The terms are of the size of zen, their sum is of that of its square:
+    // what cancels is far below the rounding of the result here.
+    Certified in_twice_the_precision(double t) const {
+        using detail::PreciseComplex;
+        // 1/scale, 1 + 2c, n and their product: 23u^2 of what goes into a part, whether it cancels or not.
+        constexpr double kParts = 0x1p-100;
+        const auto times = [&](DoubleDouble re, DoubleDouble im, double size) {  // e (re + i im)
+            return PreciseComplex{precise_e_ * re, precise_e_ * im, kParts * e_ * size + 1e-290};
+        };
+        const DoubleDouble slope = precise_c_ * 2.0 + 1.0;
+        const double size = 1.0 + 2.0 * (std::fabs(c_) + t);
+        const PreciseComplex a = times(-slope, -2.0 * t, size);
+        const PreciseComplex all = times(slope * -n_, two_prod(-2.0 * t, n_), n_ * size);
+        const PreciseComplex lead = expm1(times(precise_c_ * n_, two_prod(t, n_), n_ * size));
+        const PreciseComplex turn = expm1(times(precise_c_ * -2.0, -2.0 * t, size));
+        const PreciseComplex one = {1.0, 0.0, 0.0};
+        const PreciseComplex u = one + expm1(times(-1.0, 0.0, 1.0));
+        const PreciseComplex w = u / (one + u) * turn * (expm1(all) / expm1(a));
+        const Certified less_one = (lead + w + lead * w).rounded();
+        if (!(less_one.err < 0.25)) return {{}, kInf};
+        Certified out = certified_log1p(less_one);
+        if (mirrored_) out.value.im = -out.value.im;
+        return out;
+    }
+
+    Certified in_doubles(double t) const {
         const Complex a = {e_ * (1.0 + 2.0 * c_), 2.0 * e_ * t};
         const double size = abs(a);
         // expm1(-na)/expm1(-a): a is off by 4 roundings (1/scale, the sum, two products).
@@ -660,6 +709,8 @@ public:
         if (mirrored_) v.im = -v.im;
         return {v, l.err + 4.0 * kRound * (std::fabs(lead.re) + std::fabs(lead.im)) + kRound * abs(v)};
     }
+
+public:
     double log_envelope(double from) const override {
         const double none = log_mass_ + err_;
         if (!lattice_) return none;
@@ -686,9 +737,11 @@ public:
     }
 
 private:
-    double e_, n_, c_ = 0.0;
+    double e_, n_, c_ = 0.0, copies_;
+    DoubleDouble precise_e_, precise_c_;
     bool mirrored_, lattice_;
-    double log_mass_ = 0.0, err_ = 0.0;
+    StopCheck stop_;
+    double log_mass_ = -kInf, err_ = 0.0;
 };
 
 class DiscreteLaplaceLaw final : public LossLaw {
@@ -724,11 +777,11 @@ public:
             add(x, inner * count * std::exp(-a * x - top));
         }
         const double mean = first / sum;
-        return {DiscreteLaplaceLine(e_, n_, c, false).value(0.0).value.re, mean + (a < 0.0 ? -e_ : e_) * n_,
-                std::max(0.0, second / sum - mean * mean)};
+        return {DiscreteLaplaceLine(scale_, n_, c, 1.0, false, stop).value(0.0).value.re,
+                mean + (a < 0.0 ? -e_ : e_) * n_, std::max(0.0, second / sum - mean * mean)};
     }
-    std::unique_ptr<LossLine> line(double c, double, double, bool lattice, StopCheck) const override {
-        return std::make_unique<DiscreteLaplaceLine>(e_, n_, c, lattice);
+    std::unique_ptr<LossLine> line(double c, double, double copies, bool lattice, StopCheck stop) const override {
+        return std::make_unique<DiscreteLaplaceLine>(scale_, n_, c, copies, lattice, stop);
     }
     double max_loss() const override { return e_ * n_ * (1.0 + 4.0 * kRound); }
     double min_loss() const override { return -max_loss(); }

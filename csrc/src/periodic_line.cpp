@@ -22,9 +22,9 @@ bool is_periodic(const LossLaw& law) {
 }
 
 PeriodicLine::PeriodicLine(const LossLaw& law, double c, double copies, StopCheck stop)
-    : line_(law.line(c, 0.0, copies, true, stop)) {
+    : first_(law.line(c, 0.0, copies, true, stop)), line_(law.line(c, 0.0, 1.0, true, stop)) {
     const std::vector<double> p = law.parameters();
-    const Certified mass = line_->value(0.0);
+    const Certified mass = first_->value(0.0);
     log_mass_ = mass.value.re;
     log_mass_err_ = mass.err;
     double odd = 1.0;
@@ -50,7 +50,7 @@ PeriodicLine::PeriodicLine(const LossLaw& law, double c, double copies, StopChec
 PeriodicLine::Node PeriodicLine::at(double t) const {
     const double turns = std::nearbyint(t / period_.hi);
     const double s = static_cast<double>(DoubleDouble(t) - period_ * turns);
-    const Certified v = line_->value(std::fabs(s));
+    const Certified v = (turns == 0.0 ? first_ : line_)->value(std::fabs(s));
     Complex value = {v.value.re, s < 0.0 ? -v.value.im : v.value.im};
     if (std::fmod(turns, 2.0) != 0.0) value.im += turn_;
     // s is off by its rounding, that of the period, and at its end by what the line takes for half a period; |M'|

@@ -36,7 +36,9 @@ public:
     double log_envelope(double from) const { return line_->log_envelope(from); }
 
 private:
-    std::unique_ptr<LossLine> line_;
+    // In the first period, where the kernels are large, as accurate as so many copies need; one copy's accuracy,
+    // which is faster, in the others.
+    std::unique_ptr<LossLine> first_, line_;
     DoubleDouble period_;
     double turn_ = 0.0;  // of one copy, by one period: pi over an odd number of copies, or none
     double log_mass_ = 0.0, log_mass_err_ = 0.0, mean_size_ = 0.0;

@@ -12,6 +12,7 @@
 #include "dpcore/enumeration.hpp"
 #include "dpcore/validation.hpp"
 #include "epsilon_search.hpp"
+#include "few_sums.hpp"
 #include "laplace_mixture.hpp"
 #include "large_steps.hpp"
 #include "near_lattice.hpp"
@@ -155,6 +156,9 @@ Tails tails_of(const Composition& comp, double at, StopCheck stop) {
     }
     within(stop, 0.3, [&](StopCheck own) { out = both(out, detail::chernoff_tails(comp, at, own)); });
     if (narrow(out) || comp.lattice.step > 0.0) return out;
+    std::optional<Tails> listed;
+    within(stop, 0.4, [&](StopCheck own) { listed = detail::listed_sums_tails(comp, at, own); });
+    if (listed) return both(out, *listed);
     std::optional<Tails> smooth;
     within(stop, 0.6, [&](StopCheck own) { smooth = detail::smoothed_tails(comp, at, kSmoothedTail, own); });
     if (smooth) {

@@ -13,9 +13,11 @@ namespace {
 
 constexpr double kInf = std::numeric_limits<double>::infinity();
 constexpr double kPi = 3.14159265358979323846;
-constexpr double kMostNodes = 6e6;     // a second or two
+constexpr double kFirstNodes = 6e6;    // half a second
+constexpr double kMostNodes = 3e7;     // of later tries, as far as the work allows
 constexpr double kMostIndex = 0x1p27;  // j h is exact below
 constexpr int kMostTries = 4;          // each with up to ten times the nodes
+constexpr double kWorthIt = 1.4;       // or else not tried again
 
 // e^{ix}, by its series where that is shorter: the first terms left out are x^8/8! and x^9/9!, below 2^-62.
 Complex turned(double x) {
@@ -90,9 +92,10 @@ LogBounds smoothed_once(const Composition& comp, double epsilon, double width, c
             const double kernel_size = twice * most * fall / abs(kernel);
             sizes += kernel_size * abs(value);
             // The products above, the sine and cosine of eps t and the smoothing (four times its fall's error).
-            error += kernel_size *
-                     (err * kSlack + abs(value) * (12.0 * kComplexOp + 16.0 * kLibm +
-                                                   4.0 * kRound * (angle + 1.0 + smoothing.eta2() * t * t)));
+            error +=
+                kernel_size *
+                (err * kSlack + abs(value) * (12.0 * kComplexOp + 16.0 * kLibm +
+                                              4.0 * kRound * (std::fabs(angle) + 1.0 + smoothing.eta2() * t * t)));
         },
         [&](double t, double count, double bound) { error += 2.0 * most * bound * count / (t * t) * kSlack; });
     // Between windows, from 4 h on, 2 most/t^2 adds up to less than most/h^2.
@@ -130,7 +133,8 @@ std::optional<LogBounds> smoothed_delta(const Composition& comp, double epsilon,
     const double total = std::exp(place.log_estimate) * 2.0 * kPi / h;
     Plan plan = {c, h, total, {}, 1e-3 * width * total * h * h, 0.0};
     plan.windows = product.windows(plan.outside);
-    const double most_nodes = std::min(kMostNodes / (product.weight() * plan.windows.share), 0.9 * kMostIndex);
+    const double each = product.weight() * plan.windows.share;
+    double most_nodes = std::min(kFirstNodes / each, 0.9 * kMostIndex);
     // Both bounds together are off by 1.5 eta^2 c(1+c).
     double eta2 = width / (1.5 * c * (1.0 + c));
     LogBounds out = {-kInf, kInf};
@@ -150,13 +154,20 @@ std::optional<LogBounds> smoothed_delta(const Composition& comp, double epsilon,
             plan.end /= wider;
         }
         LogBounds found = {-kInf, kInf};
+        const double before = stop.work == nullptr ? 0.0 : stop.work->left;
         const bool enough = within(stop, 1.0, [&](StopCheck own) {
             found = smoothed_once(comp, epsilon, width, place, product, smoothing, plan, own);
         });
         out = {std::max(out.log_lower, found.log_lower), std::min(out.log_upper, found.log_upper)};
-        // A sum of losses next to epsilon is what makes the bounds wider than they should be: look closer.
-        if (!(out.log_upper - out.log_lower > 2.0 * width) || wider > 0.7 || !enough) break;
-        eta2 *= std::max(wider * wider, 0.01);
+        // A sum of losses next to epsilon is what makes the bounds wider than they should be: look closer, as far
+        // as the work that is left allows at the rate of this try.
+        if (!(out.log_upper - out.log_lower > 2.0 * width) || !enough) break;
+        double more = kMostNodes / each * h / plan.end;
+        if (stop.work != nullptr) more = std::min(more, 0.8 * stop.work->left / (before - stop.work->left + 1.0));
+        more = std::min({more, 10.0, 0.9 * kMostIndex * h / plan.end});
+        if (more < kWorthIt) break;
+        most_nodes = more * plan.end / h;
+        eta2 /= more * more;
     }
     return out;
 }

@@ -444,7 +444,7 @@ std::optional<LogBounds> few_sums_delta(const Composition& comp, double epsilon,
     const auto terms = few_terms(comp, epsilon, Quantity::delta, stop);
     if (!terms) return std::nullopt;
     for (const Term& t : comp.terms)  // these have ways of their own
-        if (t.law->kind() == LawKind::subsampled_gaussian || t.law->kind() == LawKind::largest_step)
+        if (t.law->kind() == LawKind::subsampled_gaussian || t.law->kind() == LawKind::large_steps)
             return std::nullopt;
     std::vector<Choice> few;
     double count = 1.0;

@@ -1,4 +1,4 @@
-"""Subsampled Gaussian steps of which few are sampled: several contours, one for each size of the largest step."""
+"""Subsampled Gaussian steps of which few are sampled: several contours, one for each number of large steps."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ import pytest
 from dpcore import accounting as acc
 
 ROWS = json.loads((pathlib.Path(__file__).parent / "data/subsampled_two_steps.json").read_text())["rows"]
+FEW = json.loads((pathlib.Path(__file__).parent / "data/subsampled_few.json").read_text())["rows"]
 
 
 def steps(row: dict[str, Any]) -> acc.PrivacyLoss:
@@ -47,6 +48,32 @@ def test_two_steps(row: dict[str, Any]) -> None:
             assert log.upper - log.lower <= 1e-9
 
 
+@pytest.mark.parametrize("row", FEW, ids=lambda row: "-".join(str(v) for v in list(row.values())[:5]))
+def test_few_steps(row: dict[str, Any]) -> None:
+    """One contour of 320 bits, which sees all that the pieces of double precision are put together from."""
+    step = acc.from_subsampled_gaussian(sigma=row["sigma"], rate=row["rate"], neighbours=row["neighbours"])
+    truth = mp.mpf(row["log_delta"])
+    for engine in ("auto", "spectral"):
+        log = (step * row["copies"]).log_delta(row["epsilon"], engine=engine)
+        assert log.lower <= truth <= log.upper
+        assert log.upper - log.lower <= 1e-9
+
+
+@pytest.mark.parametrize("row", FEW[:9], ids=lambda row: "-".join(str(v) for v in list(row.values())[:5]))
+def test_few_steps_in_two_kinds(row: dict[str, Any]) -> None:
+    """Nearly equal steps are two kinds, whose large steps are counted together: the same answer, nearly."""
+    other = row["sigma"] * (1.0 + 2.0**-50)
+    half = row["copies"] // 2
+    one, two = (
+        acc.from_subsampled_gaussian(sigma=sigma, rate=row["rate"], neighbours=row["neighbours"])
+        for sigma in (row["sigma"], other)
+    )
+    log = (one * half + two * (row["copies"] - half)).log_delta(row["epsilon"])
+    truth = float(row["log_delta"])
+    assert log.upper - log.lower <= 1e-9
+    assert log.lower - 1e-9 <= truth <= log.upper + 1e-9  # d ln delta/d ln sigma is below 2e3 here
+
+
 @pytest.mark.parametrize("eps", [0.1, 1.5])
 def test_epsilon_of_two_steps(eps: float) -> None:
     row = next(r for r in ROWS if r["steps"][0] == r["steps"][1] == [1.0, 1e-3] and r["epsilon"] == eps)
@@ -68,12 +95,23 @@ def test_epsilon_of_two_steps(eps: float) -> None:
         (0.5191, 0.0001836, 73833, "remove", 0.2573),  # pieces as narrow as their edges
         (0.448, 0.01548, 26, "add", 0.0297),
         (0.3275, 7.814e-05, 147, "remove", 0.02221),
+        # No bounds, or a width of 1e-3 to 1, before large steps were counted.
+        (1.259, 0.0003256, 39, "remove", 9.641),
+        (1.957, 0.0001092, 21, "remove", 6.56),
+        (1.062, 1.256e-05, 2354, "remove", 11.58),
+        (24.82, 0.0002138, 14, "remove", 0.001063),
+        (0.4696, 0.0003063, 272273, "remove", 0.4679),
+        (0.3107, 3.702e-05, 326, "remove", 17.12),
+        (0.3569, 0.01876, 7, "add", 0.1318),
+        (0.4319, 0.8021, 2, "add", 2.407),
+        (20.11, 0.01912, 2, "add", 0.02911),
+        (24.35, 5.611e-05, 823380, "add", 0.02708),
     ],
 )
 def test_narrow_far_from_what_a_step_loses(
     sigma: float, rate: float, copies: int, neighbours: str, eps: float
 ) -> None:
-    """Bounds that were wide, or none, while the edges of the cuts fell like a normal density."""
+    """Bounds that were wide, or none."""
     loss = acc.from_subsampled_gaussian(sigma=sigma, rate=rate, neighbours=neighbours) * copies
     log = loss.log_delta(eps)
     assert log.upper - log.lower <= 1e-9
@@ -187,6 +225,32 @@ def test_buckets_of_two_long_lists_count_each_once(second_copies: int) -> None:
         assert auto.lower <= auto.upper
         assert grid.lower <= auto.upper
         assert auto.lower <= grid.upper
+
+
+@pytest.mark.parametrize("neighbours", ["add", "remove"])
+@pytest.mark.parametrize(
+    ("sigma", "rate", "copies", "eps"), [(0.8, 0.01, 20, 0.05), (1.0, 0.003, 100, 0.2), (0.6, 0.02, 30, 0.3)]
+)
+def test_confidence_of_few_steps(neighbours: str, sigma: float, rate: float, copies: int, eps: float) -> None:
+    """Known to 1e-9, and between what differences of delta say: delta(y) - e^-s delta(y+s) is the integral over
+    [y, y+s] of e^{y-x} Pr[L > x] dx; under Q the loss of the other direction is -L."""
+    loss = acc.from_subsampled_gaussian(sigma=sigma, rate=rate, neighbours=neighbours) * copies
+    other = {"add": "remove", "remove": "add"}[neighbours]
+    back = acc.from_subsampled_gaussian(sigma=sigma, rate=rate, neighbours=other) * copies
+    found = loss.confidence(eps)
+    assert found.upper - found.lower <= 1e-9
+    s = 1e-3
+    above = [
+        (loss.delta(y).upper - math.exp(-s) * loss.delta(y + s).lower) / -math.expm1(-s) for y in (eps - s, eps)
+    ]
+    # Pr[L < -eps] = E_Q[e^L; L < -eps], which is E[e^-L'; L' > eps] of the other direction: Pr[L' > eps] -
+    # delta'(eps), times e^-eps.
+    tail = [
+        (back.delta(y).upper - math.exp(-s) * back.delta(y + s).lower) / -math.expm1(-s) for y in (eps - s, eps)
+    ]
+    below = [math.exp(-eps) * (t - back.delta(eps).lower) for t in tail]
+    assert found.lower <= 1.0 - min(above) - min(below) + 1e-7
+    assert found.upper >= 1.0 - max(above) - max(below) - 1e-7
 
 
 @pytest.mark.slow

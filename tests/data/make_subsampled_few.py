@@ -124,9 +124,11 @@ def log_delta(sigma: float, rate: float, copies: int, neighbours: str, eps: floa
         middle = math.sqrt(low * high)
         low, high = (low, middle) if copies * law.mean(middle) > eps + 2 / middle else (middle, high)
     found = []
-    for c, width, fine in ((high, 1.0, 1.0), (0.93 * high, 1.13, 0.91)):
-        # Aliases e^{cDm} delta(eps + Dm): those on the left need D > 180/c and the size of ln delta again; those on
-        # the right fall like a normal density of the largest step's loss, or are none.
+    # Of removals a little lower: above that more and more large steps would be cheaper than none.
+    top = 0.88 * high if law.removal else high
+    for c, width, fine in ((top, 1.0, 1.0), (0.93 * top, 1.13, 0.91)):
+        # Aliases e^{cDm} delta(eps + Dm): those on the left need D > 180/c and the size of ln delta again; those
+        # on the right fall like a normal density of the largest step's loss, or are none.
         span = (180.0 + 30.0) / c + 10.0 / sigma if law.removal else 2.0 * 210.0 / c
         distance = width * max(span, 24.0 / sigma if law.removal else 0.0)
         curve = 1 / sigma**2 + (0 if law.removal else 0.02 * c / sigma**4)

@@ -59,7 +59,7 @@ def test_few_steps(row: dict[str, Any]) -> None:
         assert log.upper - log.lower <= 1e-9
 
 
-@pytest.mark.parametrize("row", FEW[:9], ids=lambda row: "-".join(str(v) for v in list(row.values())[:5]))
+@pytest.mark.parametrize("row", FEW[:8], ids=lambda row: "-".join(str(v) for v in list(row.values())[:5]))
 def test_few_steps_in_two_kinds(row: dict[str, Any]) -> None:
     """Nearly equal steps are two kinds, whose large steps are counted together: the same answer, nearly."""
     other = row["sigma"] * (1.0 + 2.0**-50)

@@ -24,6 +24,8 @@ constexpr double kContent = 2e4;
 constexpr double kPieceContent = 2e3;  // of one piece of many
 // Lines are opened so much further than a normal law would need.
 constexpr double kFirstReach = 1.3;
+// Lines of windows reach so much further than their last node.
+constexpr double kBeyondEnd = 1.5;
 // And so often again, to four times as far, for a sharper bound of what is left.
 constexpr int kMostFarther = 3;
 // Share of the atoms below which tail probabilities are taken from a contour; the width is about that.
@@ -302,9 +304,11 @@ bool Contour::fill() {
             if (!short_of(nearer)) end = nearer;
         }
         if (end >= kMostWindowNodes * h_) return false;
+        // Lines of another reach have other bounds: a little further than the end, which may then lie a little
+        // further itself.
+        if (end + 2.0 * h_ > reach_) open_lines(kBeyondEnd * end + 2.0 * h_);
+        while (short_of(end) && 1.1 * end + 2.0 * h_ <= reach_) end *= 1.1;
         limit = static_cast<int>(std::ceil(end / h_)) + 1;
-        end = limit * h_;
-        open_lines(end);
         double cost = 0.0;
         for (const auto& line : lines_) {
             if (!std::isfinite(line->value(0.0).err)) return false;  // its sums are not known to any digit

@@ -20,10 +20,14 @@ constexpr int kMostLarge = 80;
 // one exponential moment will do.
 constexpr double kNegligibleShare = 7.0;
 constexpr std::size_t kMostCuts = 16;
+// Moments that show a term to be negligible are looked for up to so many times the exponent of the whole.
+constexpr double kMostTilt = 0x1p14;
 // Width of one piece's tail with which the others need not be looked at.
 constexpr double kLost = 1e-3;
 // log delta below which one division has to do.
 constexpr double kFarBelow = -1000.0;
+// The odds by a factor of 3.3.
+constexpr double kStride = 1.2;
 // Windows of additions: a factor of 30 of the odds; what is below e^-kScale does not matter.
 constexpr double kWindow = 3.4;
 constexpr double kScale = 40.0;
@@ -145,22 +149,29 @@ double valley(const SubsampledStep& step, double c) {
 // below `floor`, if one of a few does.
 struct Estimate {
     double value;
-    double moment;  // 0: none
+    double moment;            // 0: none
+    double chernoff = -kInf;  // as if from one moment: too large where there are several humps
 };
 Estimate piece_estimate(Divided& divided, double low, double high, LargeStepsCount count, double epsilon, double c,
                         double floor, StopCheck stop) {
     const Composition comp = divided.piece(low, high, count, LargeStepsUse::placing);
     const double mass = comp.log_finite_mass;
     const Cumulants at = comp.cumulants(0.0, stop);
-    if (at.first > epsilon)
-        return {count.at_least ? -kInf : mass + std::log(-std::expm1(epsilon - at.first)), 0.0};
-    for (const double power : {1.0, 4.0, 16.0, 64.0}) {
-        const double value = comp.cumulants(power * c, stop).value - power * c * epsilon;
-        if (value < floor - 1.0) return {value, power * c};
+    if (at.first > epsilon) {
+        const double above = mass + std::log(-std::expm1(epsilon - at.first));
+        return {count.at_least ? -kInf : above, 0.0, above};
+    }
+    double least = kInf;
+    for (double at_c = c; at_c < kMostTilt * c; at_c *= 2.0) {
+        const double value = comp.cumulants(at_c, stop).value - at_c * epsilon;
+        if (value < floor - 1.0) return {value, at_c};
+        if (!(value < least)) break;
+        least = value;
     }
     if (count.at_least) return {-kInf, 0.0};
     const double e = log_delta_estimate(comp, epsilon, stop);
-    return {std::isnan(e) ? mass : std::min(e, mass), 0.0};
+    const double chernoff = log_chernoff_estimate(comp, epsilon, stop);
+    return {std::isnan(e) ? mass : std::min(e, mass), 0.0, std::isnan(chernoff) ? mass : std::min(chernoff, mass)};
 }
 
 // The terms of one division, and what is known of them. Cuts are added where that is least.
@@ -172,12 +183,12 @@ public:
 
     const std::vector<double>& cuts() const { return cuts_; }
 
-    // log of the sum of the terms' estimates. Humps that the cuts do not part make it too large: of two divisions
-    // the better one has the lesser estimate.
+    // log of the sum of what one moment says of each term, about. Humps that the cuts do not part make it too
+    // large: of two divisions the better one has the lesser estimate.
     double estimate() {
         list();
         double sum = -kInf;
-        for (const Piece& p : pieces_) sum = log_add(sum, p.estimate, 0.0);
+        for (const Piece& p : pieces_) sum = log_add(sum, p.chernoff, 0.0);
         return sum;
     }
 
@@ -204,7 +215,9 @@ public:
         const double distance = std::min(2.0 * base.sigma, 1.5 * base.sigma * base.sigma);
         double at = 0.0;
         if (worst->count.large == 0) {
-            at = cuts_[0] - distance;
+            // A factor of three of the odds where nothing is known of it.
+            const bool nothing = worst->bounds.log_lower == -kInf;
+            at = cuts_[0] - (nothing ? std::max(distance, kStride * base.sigma * base.sigma) : distance);
         } else if (std::isinf(worst->high)) {
             at = worst->low + distance;
         } else {
@@ -220,7 +233,7 @@ private:
     struct Piece {
         double low, high;
         LargeStepsCount count;
-        double estimate, moment;
+        double estimate, moment, chernoff;
         bool looked, done;  // what is known is the mass or one moment; or all there is
         LogBounds bounds;
     };
@@ -245,7 +258,7 @@ private:
             stop_();
             const Estimate about = piece_estimate(divided_, low, high, count, epsilon_, c_,
                                                   best_ - negligible - (count.at_least ? 0.0 : 20.0), stop_);
-            return Piece{low, high, count, about.value, about.moment, false, false, {-kInf, kInf}};
+            return Piece{low, high, count, about.value, about.moment, about.chernoff, false, false, {-kInf, kInf}};
         };
         pieces_.push_back(piece(cuts_[0], kInf, {0, false}));
         best_ = pieces_[0].estimate;
@@ -327,7 +340,7 @@ std::vector<double> addition_cuts(const SubsampledStep& step, double copies, dou
 // The best single cut, from `start`.
 double best_cut(Divided& divided, double start, double epsilon, double c, StopCheck stop) {
     const SubsampledStep base = divided.base();
-    const double stride = 1.2 * base.sigma * base.sigma;  // the odds by a factor of 3.3
+    const double stride = kStride * base.sigma * base.sigma;
     const auto total = [&](double cut) { return Pieces(divided, {cut}, epsilon, c, 0.1, stop).estimate(); };
     double at = start;
     double least = total(at);

@@ -235,6 +235,11 @@ double log_delta_estimate(const Composition& comp, double epsilon, StopCheck sto
     return s.value - 0.5 * std::log(2.0 * kPi * s.second);
 }
 
+double log_chernoff_estimate(const Composition& comp, double epsilon, StopCheck stop) {
+    const Moments m = moments(comp, stop);
+    return find_saddle(comp, Quantity::delta, epsilon, 1, m.mean, m.variance, stop).value;
+}
+
 double log_chernoff_at(const Composition& comp, double epsilon, double c, StopCheck stop) {
     stop();
     const double at = certified_moment(comp, c, stop).log_upper + log_payoff(c) - epsilon * c;

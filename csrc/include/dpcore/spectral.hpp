@@ -66,6 +66,8 @@ ContourPlace spectral_place(const Composition& composition, double epsilon, Quan
 
 // Saddle-point estimate of the logarithm of the finite part of delta(eps): no bound, and cheap.
 double log_delta_estimate(const Composition& composition, double epsilon, StopCheck stop = {});
+// The integrand at the saddle point: about as an upper bound from one exponential moment, but no bound.
+double log_chernoff_estimate(const Composition& composition, double epsilon, StopCheck stop = {});
 // log of an upper bound on the finite part of delta(eps), from one exponential moment.
 double log_chernoff_above(const Composition& composition, double epsilon, StopCheck stop = {});
 // The same from the moment with exponent c > 0.

@@ -50,7 +50,7 @@ def test_two_steps(row: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("row", FEW, ids=lambda row: "-".join(str(v) for v in list(row.values())[:5]))
 def test_few_steps(row: dict[str, Any]) -> None:
-    """One contour of 320 bits, which sees all that the pieces of double precision are put together from."""
+    """One contour of 256 bits, which sees all that the pieces of double precision are put together from."""
     step = acc.from_subsampled_gaussian(sigma=row["sigma"], rate=row["rate"], neighbours=row["neighbours"])
     truth = mp.mpf(row["log_delta"])
     for engine in ("auto", "spectral"):
@@ -59,7 +59,7 @@ def test_few_steps(row: dict[str, Any]) -> None:
         assert log.upper - log.lower <= 1e-9
 
 
-@pytest.mark.parametrize("row", FEW[:8], ids=lambda row: "-".join(str(v) for v in list(row.values())[:5]))
+@pytest.mark.parametrize("row", FEW[:6], ids=lambda row: "-".join(str(v) for v in list(row.values())[:5]))
 def test_few_steps_in_two_kinds(row: dict[str, Any]) -> None:
     """Nearly equal steps are two kinds, whose large steps are counted together: the same answer, nearly."""
     other = row["sigma"] * (1.0 + 2.0**-50)
@@ -100,6 +100,9 @@ def test_epsilon_of_two_steps(eps: float) -> None:
         (1.957, 0.0001092, 21, "remove", 6.56),
         (1.062, 1.256e-05, 2354, "remove", 11.58),
         (24.82, 0.0002138, 14, "remove", 0.001063),
+        (28.47, 0.001478, 4, "remove", 0.003347),
+        (27.84, 5.26e-05, 27910, "remove", 0.003317),
+        (0.3556, 2.504e-05, 3, "remove", 0.2988),
         (0.4696, 0.0003063, 272273, "remove", 0.4679),
         (0.3107, 3.702e-05, 326, "remove", 17.12),
         (0.3569, 0.01876, 7, "add", 0.1318),

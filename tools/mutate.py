@@ -261,6 +261,21 @@ MUTANTS = [
         "test_accounting_smoothed.py",
     ),
     Mutant(
+        "large steps that are small ones as well", "csrc/src/large_steps_law.cpp",
+        "add(copies_[0] - m_, small);", "add(copies_[0], small);",
+        "test_accounting_subsampled.py::test_few_steps",
+    ),
+    Mutant(
+        "no piece with one large step", "csrc/src/large_steps.cpp",
+        "for (int m = 1; m <= divided_.copies(); ++m) {", "for (int m = 2; m <= divided_.copies(); ++m) {",
+        "test_accounting_subsampled.py::test_few_steps",
+    ),
+    Mutant(
+        "sums of losses that pay for too much", "csrc/src/few_sums.cpp",
+        "paid_[r] = q * (payoff * above_[r + 1] + fall * paid_[r + 1]);",
+        "paid_[r] = q * (payoff * above_[r + 1] + paid_[r + 1]);", "test_accounting_few_sums.py",
+    ),
+    Mutant(
         "a count's upper bound without its error", "csrc/src/count_delta.cpp",
         "log_delta + std::log1p(relative_error) + 0x1p-51 * std::fabs(log_delta)", "log_delta",
         "test_partial_knowledge.py",

@@ -20,7 +20,9 @@ constexpr int kMostLarge = 80;
 // one exponential moment will do.
 constexpr double kNegligibleShare = 7.0;
 constexpr std::size_t kMostCuts = 16;
-// Moments that show a term to be negligible are looked for up to so many times the exponent of the whole.
+// Moments that show a term to be negligible are looked for from this part of the exponent of the whole, the first
+// that is enough being the best known, up to so many times it.
+constexpr double kLeastTilt = 64.0;
 constexpr double kMostTilt = 0x1p14;
 // Width of one piece's tail with which the others need not be looked at.
 constexpr double kLost = 1e-3;
@@ -162,7 +164,7 @@ Estimate piece_estimate(Divided& divided, double low, double high, LargeStepsCou
         return {count.at_least ? -kInf : above, 0.0, above};
     }
     double least = kInf;
-    for (double at_c = c; at_c < kMostTilt * c; at_c *= 2.0) {
+    for (double at_c = c / kLeastTilt; at_c < kMostTilt * c; at_c *= 2.0) {
         const double value = comp.cumulants(at_c, stop).value - at_c * epsilon;
         if (value < floor - 1.0) return {value, at_c};
         if (!(value < least)) break;
@@ -201,6 +203,7 @@ public:
             sum = {log_add(sum.log_lower, p.bounds.log_lower, -1.0),
                    log_add(sum.log_upper, p.bounds.log_upper, 1.0)};
         }
+        lower_ = std::max(lower_, sum.log_lower);
         return sum;
     }
 
@@ -256,8 +259,9 @@ private:
                     p.count.at_least == count.at_least)
                     return p;
             stop_();
-            const Estimate about = piece_estimate(divided_, low, high, count, epsilon_, c_,
-                                                  best_ - negligible - (count.at_least ? 0.0 : 20.0), stop_);
+            const Estimate about =
+                piece_estimate(divided_, low, high, count, epsilon_, c_,
+                               std::max(best_, lower_) - negligible - (count.at_least ? 0.0 : 20.0), stop_);
             return Piece{low, high, count, about.value, about.moment, about.chernoff, false, false, {-kInf, kInf}};
         };
         pieces_.push_back(piece(cuts_[0], kInf, {0, false}));
@@ -307,7 +311,8 @@ private:
     double epsilon_, c_, content_;
     StopCheck stop_;
     std::vector<Piece> pieces_;
-    double best_ = -kInf;
+    double best_ = -kInf;   // the largest estimate
+    double lower_ = -kInf;  // log of a lower bound of the sum
 };
 
 // Additions of little noise: outputs on many scales of the loss, of which a window holds one or two. From where

@@ -1,11 +1,11 @@
-"""Makes subsampled_few.json: ln delta of few or rarely sampled Gaussian steps, by one long contour at 320 bits.
+"""Makes subsampled_few.json: ln delta of few or rarely sampled Gaussian steps, by one long contour at 256 bits.
 
     pip install python-flint && python tests/data/make_subsampled_few.py
 
 Nothing here is shared with the library, which divides such compositions into pieces because no single contour in
 double precision sees all of them. With enough digits one does: 1/(2 pi i) times the integral of M(z)^k
 e^{-eps z}/(z(1+z)) over Re z = c, M by the trapezoid rule over the outputs. Each value is computed twice, with
-another c and other steps in t and in x; the two must agree to 1e-22, and 20 digits are given. The inputs are the
+another c and other steps in t and in x; the two must agree to 1e-19, and 19 digits are given. The inputs are the
 doubles nearest to the decimals in the table.
 """
 
@@ -19,12 +19,10 @@ import numpy as np
 from flint import acb, arb, ctx
 
 CASES = [
-    # Removals at tiny delta: one, two or three large steps among many small ones, or all of them.
+    # Removals at tiny delta: one, two or three large steps among many small ones.
     (1.804, 0.001757, 272, "remove", 3.22),
     (2.282, 0.02176, 58, "remove", 5.15),
     (1.70451, 0.00210785, 4074, "remove", 0.873878),
-    (7.164, 0.000565, 76, "remove", 0.021),
-    (28.47, 0.001478, 4, "remove", 0.003347),
     # At ordinary delta.
     (0.8, 0.01, 200, "remove", 1.0),
     (0.6, 0.02, 300, "remove", 2.0),
@@ -89,7 +87,7 @@ def contour(law: Law, copies: int, eps: float, c: float, spacing: float, finenes
     """The integral on Re z = c."""
     s, q, e, h = arb(law.s), arb(law.q), arb(eps), arb(spacing)
     s2 = s * s
-    low, high = law.span(c, 150.0)
+    low, high = law.span(c, 130.0)
     dx = arb(fineness)
     weights, turns = [], []
     for i in range(math.floor(low / fineness), math.ceil(high / fineness) + 1):
@@ -107,7 +105,7 @@ def contour(law: Law, copies: int, eps: float, c: float, spacing: float, finenes
         term = m**copies * (-e * z).exp() / (z * (1 + z))
         total += term if j == 0 else 2 * term
         first = abs(term) if first is None else first
-        quiet = quiet + 1 if abs(term) < first * arb(2) ** -140 else 0
+        quiet = quiet + 1 if abs(term) < first * arb(2) ** -120 else 0
         weights = [(w * r).mid() for w, r in zip(weights, turns, strict=True)]  # rectangles would wrap
         j += 1
     return (total.real * h / (2 * arb.pi())).log()
@@ -131,19 +129,19 @@ def log_delta(sigma: float, rate: float, copies: int, neighbours: str, eps: floa
         distance = width * max(span, 24.0 / sigma if law.removal else 0.0)
         curve = 1 / sigma**2 + (0 if law.removal else 0.02 * c / sigma**4)
         # Outputs so close that e^{itL} turns by less than 1 from one to the next, up to the last t.
-        last = law.end(c, copies, 100.0)
+        last = law.end(c, copies, 85.0)
         share = 1.0 if law.removal else min(1.0, 120.0 / c)
         fineness = fine * min(0.06 * min(sigma, sigma**2, 1.2 / math.sqrt(curve)), 1.0 * sigma**2 / (share * last))
         found.append(contour(law, copies, eps, c, 2 * math.pi / distance, fineness))
     gap = abs(found[0] - found[1])
     print(sigma, rate, copies, neighbours, eps, found[0].str(30), "differ by", float(gap), flush=True)
-    if not gap < 1e-22:
+    if not gap < 1e-19:
         raise SystemExit("the two contours do not agree")
     return found[0]
 
 
 def main() -> None:
-    ctx.prec = 320
+    ctx.prec = 256
     rows = []
     for sigma, rate, copies, neighbours, eps in CASES:
         value = log_delta(sigma, rate, copies, neighbours, eps)
@@ -154,7 +152,7 @@ def main() -> None:
                 "copies": copies,
                 "neighbours": neighbours,
                 "epsilon": eps,
-                "log_delta": value.str(21, radius=False),
+                "log_delta": value.str(19, radius=False),
             }
         )
     out = pathlib.Path(__file__).with_name("subsampled_few.json")

@@ -268,3 +268,21 @@ def test_random_steps_overlap_with_buckets() -> None:
         loss = acc.from_subsampled_gaussian(sigma=sigma, rate=rate, neighbours="remove") * copies
         compared += overlap_with_buckets(loss, eps, loss.log_delta(eps, engine="spectral"))
     assert compared >= 15
+
+
+@pytest.mark.parametrize(("copies", "eps"), [(100, 100.0), (100, 200.0), (100000, 700.0)])
+def test_certainty_is_not_claimed_where_a_tail_underflows(copies: int, eps: float) -> None:
+    """Pr[L > eps] >= delta(eps) > 0, however small: no lower bound of the confidence is 1."""
+    loss = acc.from_subsampled_gaussian(sigma=1.0, rate=0.01, neighbours="remove") * copies
+    assert math.isfinite(loss.log_delta(eps).lower)
+    assert loss.confidence(eps).lower < 1.0
+
+
+@pytest.mark.parametrize(("sigma", "copies"), [(0.2, 3), (0.3, 4), (0.3, 50)])
+def test_rates_next_to_one(sigma: float, copies: int) -> None:
+    """Unsampled steps have the loss -log(1 - rate), of which 1 + rate (e^y - 1) keeps four digits only."""
+    loss = acc.from_subsampled_gaussian(sigma=sigma, rate=1.0 - 1e-12, neighbours="add") * copies
+    for share in (0.2, 0.5, 0.9):
+        log = loss.log_delta(share * loss.max_loss)
+        assert log.upper - log.lower < 1e-8
+        overlap_with_buckets(loss, share * loss.max_loss, log)

@@ -35,8 +35,9 @@ Certified certified_choose(double n, int m) {
     return out;
 }
 
-// exp(a) + exp(b)
+// exp(a) + exp(b); a NaN must not be passed over.
 double log_add(double a, double b) {
+    if (std::isnan(a) || std::isnan(b)) return kInf;
     const double top = std::max(a, b);
     return std::isinf(top) ? top : top + std::log1p(std::exp(std::min(a, b) - top));
 }
@@ -213,8 +214,13 @@ public:
             const double b = m_ > 0 ? large_[i].log_envelope(from) : 0.0;
             std::vector<double> next(sum.size(), -kInf);
             for (int j = 0; j <= m_ && j <= k; ++j) {
-                const double size = std::fabs((k - j) * a) + std::fabs(j * b);
-                const double own = all_.log_choose_upper(i, j) + (k - j) * a + j * b + 4.0 * kRound * size;
+                const double choose = all_.log_choose_upper(i, j);
+                if (choose == -kInf) continue;
+                // No copies of a sum of which nothing is known are a factor of 1.
+                const double small = k > j ? (k - j) * a : 0.0;
+                const double large = j > 0 ? j * b : 0.0;
+                const double size = std::fabs(small) + std::fabs(large);
+                const double own = choose + small + large + 4.0 * kRound * size;
                 for (int before = 0; before + j <= m_; ++before)
                     next[before + j] = log_add(next[before + j], sum[before] + own);
             }

@@ -18,6 +18,7 @@ namespace {
 
 constexpr double kInf = std::numeric_limits<double>::infinity();
 constexpr double kPi = 3.14159265358979323846;
+constexpr double kLeast = std::numeric_limits<double>::min();
 
 // log x, rounded down and up; minus infinity at 0.
 double log_below(double x) {
@@ -158,7 +159,8 @@ LogBounds finish(const Composition& comp, const Contour::Sum& sum, bool compleme
                                  : 0.0;
         const double total = std::exp(total_log);
         const double slack = total * std::expm1(std::min(total_err, 700.0));
-        const double high = std::min(total - lower + 4.0 * kRound, total) + slack;
+        // The least number: a total below the range of double is no zero.
+        const double high = std::min(total - lower + 4.0 * kRound, total) + slack + kLeast;
         const double low = total - upper - 4.0 * kRound - slack;
         return {low > p_lower ? log_below(low) : log_below(p_lower), log_above(high)};
     }
@@ -349,7 +351,7 @@ LogBounds spectral_delta(const Composition& comp, double epsilon, StopCheck stop
 
 Tails spectral_tails(const Composition& comp, double at, StopCheck stop) {
     const double total = std::exp(comp.log_total_mass);
-    const double slack = total * (comp.log_mass_err + 4.0 * kLibm);
+    const double slack = total * (std::expm1(std::min(comp.log_mass_err, 700.0)) + 4.0 * kLibm);
     const double p_lower = comp.infinite_mass_lower();
     const double p_upper = comp.infinite_mass_upper();
     if (comp.log_finite_mass == -kInf) return {{p_lower, p_upper}, {0.0, 0.0}};
@@ -370,7 +372,10 @@ Tails spectral_tails(const Composition& comp, double at, StopCheck stop) {
     if (contour.usable()) {
         const auto interval = [&](const Contour::Sum& s) {
             const auto value = [&](double v, double sign) {
-                return v > 0.0 ? v * std::exp(s.scale + sign * s.scale_err) * (1.0 + sign * 4.0 * kLibm) : 0.0;
+                if (!(v > 0.0)) return 0.0;
+                const double found = v * std::exp(s.scale + sign * s.scale_err) * (1.0 + sign * 4.0 * kLibm);
+                // What underflows is not 0. A NaN stays one above.
+                return sign > 0.0 ? found + kLeast : std::max(0.0, found - kLeast);
             };
             const Interval found = {value(s.lower, -1.0), value(s.upper, 1.0)};
             // A sum that overflowed says nothing; NaN must not pass for a tail of 0.

@@ -129,8 +129,11 @@ const StepEnvelope::Path& StepEnvelope::path(int rung) const {
                 const double curve = 1.0 / s2 + std::fabs(p_) * spread / (1.0 - 2.0 * spread * bend) / (s2 * s2);
                 const double bent = curve * g * g;
                 const double most = std::max(before, f);
-                double cell = most + std::log(g * (0.5 + 0.5 * std::exp(std::min(before, f) - most) +
-                                                   bent / 12.0 * std::exp(std::min(bent / 8.0, 700.0))));
+                // Where it bends a lot, e^{bent/8} is all there is.
+                double cell = bent < 5000.0
+                                  ? most + std::log(g * (0.5 + 0.5 * std::exp(std::min(before, f) - most) +
+                                                         bent / 12.0 * std::exp(bent / 8.0)))
+                                  : most + std::log(g * bent / 6.0) + bent / 8.0;
                 if (segment.inside)  // on the path, or on the real axis
                     interior = std::max({interior, cell, std::log(g) + here.log_density + bent,
                                          std::log(g) + prior.log_density + bent});
@@ -142,13 +145,14 @@ const StepEnvelope::Path& StepEnvelope::path(int rung) const {
             before = f;
         }
     }
-    // Up from the strip at the edges to the height further in.
-    if (high > low && segments_.size() > 1) {
+    // Up from the strip at an edge to the height further in; on a side without an edge the path is up there
+    // anyway.
+    if (high > low) {
         for (const Segment& segment : segments_) {
             if (!segment.inside) continue;
-            for (const std::size_t i : {segment.first, segment.last}) {
-                const Point& x = points_[i];
-                if (x.at <= sum_.first() || x.at >= sum_.last()) continue;
+            for (const bool left : {true, false}) {
+                if (left ? w.below_open() : w.above_open()) continue;
+                const Point& x = points_[left ? segment.first : segment.last];
                 const double f = std::log(high - low) + x.log_density + 0.5 * high * high / s2 +
                                  turned(p_, x.share * (1.0 - x.share), versine((p_ > 0.0 ? low : high) / s2));
                 out.cells.push_back(f + 1e-9);
@@ -217,9 +221,15 @@ void StepEnvelope::gather_bulks() {
     if (!sum_.known()) return;
     // The heavy tail is at large outputs: cuts from there.
     const double mass = sum_.mass();
-    double mean = 0.0;
-    for (const StepSum::Node& n : sum_.nodes()) mean += n.weight * n.loss;
-    mean /= mass;
+    // Losses are taken from the mean of the lower half: from that of all of them, which a heavy tail moves away,
+    // the moments of a bulk far narrower than that would be differences of nearly equal numbers.
+    double mean = 0.0, half_mass = 0.0;
+    for (const StepSum::Node& n : sum_.nodes()) {
+        mean += n.weight * n.loss;
+        half_mass += n.weight;
+        if (half_mass > 0.5 * mass) break;
+    }
+    mean /= half_mass;
     double b0 = 0.0, b1 = 0.0, b2 = 0.0, b3 = 0.0, b4 = 0.0, next = 0.5;
     const std::vector<StepSum::Node>& nodes = sum_.nodes();
     for (std::size_t i = 0; i < nodes.size(); ++i) {
@@ -232,8 +242,13 @@ void StepEnvelope::gather_bulks() {
         b4 += w * d * d * d * d;
         const double outside = std::max(0.0, 1.0 - b0);
         if ((outside < next && next > kLeastOutside) || i + 1 == nodes.size()) {
-            const double half = (b0 * b2 - b1 * b1) * (1.0 - 1e-6);
-            const double quarter = (2.0 * b0 * b4 - 8.0 * b1 * b3 + 6.0 * b2 * b2) / 24.0 * (1.0 + 1e-6);
+            // Roundings of the sums, which all but b1 and b3 are sums of positive terms; |b1|^2 <= b0 b2 and |b1
+            // b3|
+            // <= b0 b4 also for the sums of moduli.
+            const double slip = kRound * 4.0 * (static_cast<double>(i) + 16.0);
+            const double half = (b0 * b2 - b1 * b1) * (1.0 - 1e-6) - 2.0 * slip * b0 * b2;
+            const double quarter =
+                ((2.0 * b0 * b4 - 8.0 * b1 * b3 + 6.0 * b2 * b2) * (1.0 + 1e-6) + 16.0 * slip * b0 * b4) / 24.0;
             while (outside < next && next > kLeastOutside) next *= kNextBulk;
             if (!(half > 0.0 && quarter > 0.0)) continue;
             // The sums are those of the rule, which is certified up to its reach.

@@ -45,10 +45,12 @@ double SubsampledStep::lambda_err(double x, double lambda_value, double x_err) c
         return 3.0 * kLibm * (1.0 + std::fabs(lambda_value)) + y_err +
                4.0 * kRound * (std::fabs(y) + std::fabs(std::log(q)));
     // log(1 + w), w = q expm1(y): errors of w over 1 + w, where q e^y/(1 + w) is the share; 1 % for what is not of
-    // the first order.
-    return 1.01 *
-               (share * ((kLibm + 2.0 * kRound) * std::fabs(std::expm1(std::clamp(-y, -700.0, 700.0))) + y_err)) +
-           kLibm * std::fabs(lambda_value);
+    // the first order. Where w < -1/2, log((1 - q) + q e^y): those of q e^y, and of the sum. Either where w is
+    // -1/2 but for rounding.
+    const double w = q * std::expm1(y);
+    const double own = (kLibm + 2.0 * kRound) * std::fabs(std::expm1(std::clamp(-y, -700.0, 700.0)));
+    const double relative = w < -0.5 ? share * (kLibm + 2.0 * kRound) + 2.0 * kRound : share * own;
+    return 1.01 * (relative + share * y_err) + kLibm * std::fabs(lambda_value);
 }
 
 double SubsampledStep::mode(double p) const {
@@ -380,7 +382,8 @@ double StepSum::log_mass_upper() const {
     if (!less_one_wanted_ || !(less_one_ + slip > -0.5))
         return std::log(mass_ * (1.0 + 1e-9) + slip) + log_scale_ + 1e-9;
     // From M - 1, because the plain sum of the weights has a rounding error for each of them.
-    return std::log1p(less_one_ + slip) * (1.0 + kLibm) + 2.0 * kLibm * std::fabs(less_one_);
+    const double log_mass = std::log1p(less_one_ + slip);
+    return log_mass + 2.0 * kLibm * (std::fabs(log_mass) + std::fabs(less_one_));
 }
 
 void StepSum::build(double left, double right, double h) {
@@ -389,6 +392,7 @@ void StepSum::build(double left, double right, double h) {
     losses_.clear();
     weights_.clear();
     spread_ = 0.0;
+    log_ends_[0] = log_ends_[1] = kInf;
     const double p = m_.power(c_);
     const double scale = m_.log_norm() + std::log(h);
     const auto first = static_cast<std::int64_t>(std::floor(left / h));

@@ -36,8 +36,10 @@ struct SubsampledStep {
     double exponent(double x) const { return (x - 0.5) / (sigma * sigma); }
     double lambda(double x) const {
         const double y = exponent(x);
-        return y < 30.0 ? std::log1p(q * std::expm1(y))
-                        : y + std::log(q) + std::log1p((1.0 - q) / q * std::exp(-y));
+        if (!(y < 30.0)) return y + std::log(q) + std::log1p((1.0 - q) / q * std::exp(-y));
+        const double less_one = q * std::expm1(y);
+        // Next to a rate of 1 that is -1 but for its last digits; 1 - q is exact there.
+        return less_one < -0.5 ? std::log((1.0 - q) + q * std::exp(y)) : std::log1p(less_one);
     }
     // The output at which Lambda is `level`, which is above log(1 - q); also where e^level is beyond the range of
     // double.
@@ -171,7 +173,8 @@ private:
     std::vector<Node> nodes_;
     double left_ = 0.0, right_ = 0.0, log_scale_ = 0.0;
     std::vector<Profile> profile_;
-    double log_ends_[2] = {0.0, 0.0};       // log of the tilted mass beyond the first and the last node
+    // log of the tilted mass beyond the first and the last node; of which nothing is known before they are.
+    double log_ends_[2] = {std::numeric_limits<double>::infinity(), std::numeric_limits<double>::infinity()};
     double beyond_ = 0.0;                   // log of the mass beyond a window's last node
     std::vector<double> losses_, weights_;  // of the nodes, for the sums
     double spread_ = 0.0;                   // sum of weight |loss|

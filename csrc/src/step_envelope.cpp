@@ -263,9 +263,12 @@ double StepEnvelope::log_bound(double from) const {
     double best = log_paths(from);
     for (Bulk& b : bulks_) {
         if (!(from < b.until)) continue;
-        const double square = std::max(1.0 - from * from * b.half + from * from * from * from * b.quarter, 1e-30);
-        const double own = sum_.log_mass_upper() - sum_.log_scale() + 0.5 * std::log(square) +
-                           sum_.relative_quadrature() / std::sqrt(square);
+        // What |phi|^2 is below 1 may itself be below the roundings of 1, and is multiplied by the copies.
+        const double fall = from * from * (b.half - from * from * b.quarter);
+        const double log_square = fall < 0.5 ? std::log1p(-fall) * (1.0 - 4.0 * kLibm)
+                                             : std::log(std::max(1.0 - fall, 0.0) + 16.0 * kRound);
+        const double own = sum_.log_mass_upper() - sum_.log_scale() + 0.5 * log_square +
+                           sum_.relative_quadrature() * std::exp(-0.5 * log_square);
         if (!(own < best)) continue;
         // From `until` on the paths hold.
         if (std::isinf(b.beyond)) b.beyond = log_paths(b.until);

@@ -127,3 +127,21 @@ TEST(losses_are_values) {
     CHECK(a.entries().size() == 1 && a.entries()[0].copies == 1.0);
     CHECK_THROWS(std::invalid_argument, a.times(1e300));
 }
+
+TEST(envelope_of_a_sampled_step_is_above_it) {
+    // What |M| is below 1 is some ten thousand roundings of 1 at the least of these; the copies multiply it.
+    for (const bool removal : {false, true})
+        for (const double c : {0.0, 0.5}) {
+            const dpcore::LawPtr law =
+                dpcore::subsampled_gaussian_law(0.28626232036158, 0.0023068831931945884, removal);
+            const double reach = 0.81678499315494602;
+            const auto line = law->line(c, reach, 207447.0, false, {});
+            for (double from = 9.2546346728420163e-05; from < reach; from *= 1.37) {
+                const double most = line->log_envelope(from);
+                for (double t = from; t < reach; t *= 2.1) {
+                    const dpcore::Certified v = line->value(t);
+                    CHECK(v.value.re - v.err <= most);
+                }
+            }
+        }
+}

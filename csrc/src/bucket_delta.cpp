@@ -11,6 +11,7 @@
 
 namespace dpcore {
 
+using detail::AtomBlock;
 using detail::Discrete;
 using detail::discretise;
 using detail::refuse;
@@ -23,13 +24,30 @@ constexpr double kInf = std::numeric_limits<double>::infinity();
 constexpr double kBucketWork = 45.0;
 constexpr double kTransformWork = 55.0;
 
+constexpr double kFinest = 0.99 * static_cast<double>(kMaxBuckets);  // what a finer grid may take
+
 // Where a query is answered: tilt, step and length of the transform.
 struct Plan {
     double tilt = 0.0, far = 0.0, near = 0.0, step = 0.0, mean = 0.0, sd = 0.0, value = 0.0;
+    double distance = 0.0;
     double count = kInf;
+    bool valid = false;
 };
 
-Plan make_plan(const Composition& comp, double epsilon, const BucketQuery& query, StopCheck stop) {
+// A law, or copies of it that have been composed, and how often it occurs.
+struct Part {
+    const LossLaw* law = nullptr;
+    const AtomBlock* block = nullptr;
+    double copies = 1.0;
+};
+
+std::vector<Part> laws_of(const Composition& comp) {
+    std::vector<Part> parts;
+    for (const Term& t : comp.terms) parts.push_back({&*t.law, nullptr, t.copies});
+    return parts;
+}
+
+Plan place_plan(const Composition& comp, double epsilon, StopCheck stop) {
     Plan plan;
     const Placement place = spectral_placement(comp, epsilon, stop);
     if (!place.valid) return plan;
@@ -39,48 +57,84 @@ Plan make_plan(const Composition& comp, double epsilon, const BucketQuery& query
     plan.value = place.value;
     plan.far = place.far;
     plan.near = place.near;
-    double copies = 0.0;
-    for (const Term& t : comp.terms) copies += t.copies;
-    if (comp.lattice.step > 0.0 && query.step == 0.0) {
-        plan.step = comp.lattice.step;
-    } else {
-        // Upper adds about step^2/6 to the variance of each loss, lower takes step^2/12 away; delta changes by
-        // c(1+c)/2 times that.
-        double step = std::sqrt(2.0 * query.width / (copies * plan.tilt * (1.0 + plan.tilt)));
-        step = std::min(step, plan.sd / 4.0);
-        if (query.step > 0.0)
-            step = query.step;
-        else {
-            // Atoms of a single Laplace law lie on the grid.
-            double largest = 0.0;
-            for (const Term& t : comp.terms)
-                if (t.law->kind() == LawKind::laplace) largest = std::max(largest, t.law->parameters()[0]);
-            // Atoms off the grid are rounded down in the lower list, by half a step on average: first order.
-            double loose = 0.0;
-            bool anchored = false;
-            for (const Term& t : comp.terms) {
-                const LawKind kind = t.law->kind();
-                if (kind == LawKind::laplace) {
-                    if (t.law->parameters()[0] != largest) loose += t.copies;
-                } else if (kind != LawKind::gaussian && kind != LawKind::subsampled_gaussian) {
-                    if (anchored || largest > 0.0 || !(t.law->lattice().step > 0.0))
-                        loose += t.copies;
-                    else {
-                        const double lattice = t.law->lattice().step;
-                        step = lattice / std::ceil(lattice / step);
-                        anchored = true;
-                    }
-                }
-            }
-            if (loose > 0.0)
-                step =
-                    std::min(step, std::max(3.0 * query.width / (loose * plan.tilt), 2.0 * place.distance / 2e6));
-            if (largest > 0.0) step = largest / std::ceil(largest / step);
-        }
-        plan.step = step;
-    }
-    plan.count = (2.0 * place.distance + 8.0 * plan.step) / plan.step;
+    plan.distance = place.distance;
+    plan.valid = true;
+    return plan;
+}
+
+void set_step(Plan& plan, double step) {
+    plan.step = step;
+    plan.count = (2.0 * plan.distance + 8.0 * step) / step;
     // A law wider than that on its own still has to be tabulated; discretise() refuses beyond the limit.
+}
+
+// The step for a width, among those on which the atoms of one law lie.
+double fitting_step(const Plan& plan, const std::vector<Part>& parts, double width, bool thorough) {
+    const double finest = thorough ? 2.0 * plan.distance / (kFinest - 16.0) : 0.0;
+    double copies = 0.0;
+    for (const Part& t : parts) copies += t.copies;
+    // Upper adds about step^2/6 to the variance of each loss, lower takes step^2/12 away; delta changes by
+    // c(1+c)/2 times that.
+    double step = std::sqrt(2.0 * width / (copies * plan.tilt * (1.0 + plan.tilt)));
+    step = std::min(step, plan.sd / 4.0);
+    if (step > 0.5 * finest) step = std::max(step, finest);
+    // Atoms of the Laplace law of the most copies lie on the grid.
+    double largest = 0.0, most = 0.0;
+    for (const Part& t : parts)
+        if (t.law && t.law->kind() == LawKind::laplace && t.copies > most)
+            most = t.copies, largest = t.law->parameters()[0];
+    // Atoms off the grid are merged or rounded down in the lower list, by half a step on average: first order.
+    double loose = 0.0;
+    bool anchored = false;
+    for (const Part& t : parts) {
+        if (t.block) continue;  // mostly dense: a finer grid follows where they are not
+        const LawKind kind = t.law->kind();
+        if (kind == LawKind::laplace) {
+            if (t.law->parameters()[0] != largest) loose += t.copies;
+        } else if (kind != LawKind::gaussian && kind != LawKind::subsampled_gaussian) {
+            if (anchored || largest > 0.0 || !(t.law->lattice().step > 0.0))
+                loose += t.copies;
+            else {
+                const double lattice = t.law->lattice().step;
+                step = lattice / std::ceil(lattice / step);
+                anchored = true;
+            }
+        }
+    }
+    if (loose > 0.0 && !thorough)
+        step = std::min(step, std::max(3.0 * width / (loose * plan.tilt), 2.0 * plan.distance / 2e6));
+    if (largest > 0.0) {
+        // The two atoms of the others are 2 epsilon apart: of the steps down to half as long the one of which that
+        // is nearly a multiple, from below, so that the lower atom is rounded down by little.
+        const double least = std::max(1.0, std::ceil(2.0 * largest / step));
+        const double most_cells = std::min(2.0 * least, std::floor(2.0 * largest / finest));
+        double k = std::max(1.0, std::min(least, most_cells));
+        double best = kInf;
+        for (double cells = k; thorough && loose > 0.0 && cells <= std::min(most_cells, least + 2e4);
+             cells += 1.0) {
+            double off = 0.0;
+            for (const Part& t : parts)
+                if (t.law && t.law->kind() == LawKind::laplace) {
+                    const double apart = t.law->parameters()[0] / largest * cells;
+                    off += t.copies * std::exp(-t.law->parameters()[0]) *
+                           (std::ceil(apart - 4.0 * kRound * cells) - apart) / cells;
+                }
+            if (off < best) best = off, k = cells;
+        }
+        step = 2.0 * largest / k;
+    }
+    return step;
+}
+
+Plan make_plan(const Composition& comp, double epsilon, const BucketQuery& query, StopCheck stop) {
+    Plan plan = place_plan(comp, epsilon, stop);
+    if (!plan.valid) return plan;
+    if (query.step > 0.0)
+        set_step(plan, query.step);
+    else if (comp.lattice.step > 0.0)
+        set_step(plan, comp.lattice.step);
+    else
+        set_step(plan, fitting_step(plan, laws_of(comp), query.width, query.thorough));
     return plan;
 }
 
@@ -119,8 +173,9 @@ private:
 };
 
 // One release needs no transform: delta straight from the tilted lists.
-LogBounds single_delta(const Composition& comp, double epsilon, double step, double c, StopCheck stop) {
-    const Discrete d = discretise(*comp.terms[0].law, step, c, c, c, true, stop);
+LogBounds single_delta(const Composition& comp, const LossLaw& law, double epsilon, double step, double c,
+                       StopCheck stop) {
+    const Discrete d = discretise(law, step, c, c, c, true, stop);
     const Buckets& b = d.buckets;
     const std::size_t n = b.upper.mass.size();
     double top = -kInf;
@@ -187,24 +242,9 @@ std::size_t power_of_two(double count) {
     return n;
 }
 
-}  // namespace
-
-double bucket_count(const Composition& comp, double epsilon, const BucketQuery& query, StopCheck stop) {
-    if (comp.terms.empty() || epsilon >= comp.max_loss || comp.log_finite_mass == -kInf) return 0.0;
-    return make_plan(comp, epsilon, query, stop).count;
-}
-
-LogBounds bucket_delta(const Composition& comp, double epsilon, const BucketQuery& query, StopCheck stop) {
-    if (comp.log_finite_mass == -kInf || comp.terms.empty() || epsilon >= comp.max_loss)
-        return spectral_delta(comp, epsilon, stop);
-    const Plan plan = make_plan(comp, epsilon, query, stop);
-    refuse(plan.count);
+LogBounds delta_on_grid(const Composition& comp, const std::vector<Part>& parts, double epsilon, const Plan& plan,
+                        StopCheck stop) {
     const double c = plan.tilt;
-    if (comp.terms.size() == 1 && comp.terms[0].copies == 1.0) {
-        const LawKind kind = comp.terms[0].law->kind();
-        if (kind == LawKind::gaussian || kind == LawKind::subsampled_gaussian)
-            return single_delta(comp, epsilon, plan.step, c, stop);
-    }
     const std::size_t size = power_of_two(plan.count);
     refuse(static_cast<double>(size));
 
@@ -219,17 +259,18 @@ LogBounds bucket_delta(const Composition& comp, double epsilon, const BucketQuer
     double log_right = 0.0, log_left = 0.0;
     double list_top = 0.0, list_bottom = 0.0;  // extremes of the composed lists
     bool in_range = true;
-    const auto prepare = [&](const Term& t) {
+    const auto prepare = [&](const Part& t) {
         stop();
-        Discrete d = discretise(*t.law, plan.step, c_left, c, c_right, true, stop);
+        Discrete d = t.block ? discretise(*t.block, plan.step, c)
+                             : discretise(*t.law, plan.step, c_left, c, c_right, true, stop);
         Buckets& b = d.buckets;
         const std::size_t n = b.upper.mass.size();
         stop.spend(kBucketWork * static_cast<double>(n));
         // Largest tilted mass for each of the three tilts: sums are taken relative to it.
         // Any scale will do as long as nothing overflows: a sample of the buckets is enough where they are many
         // and vary slowly.
-        const LawKind kind = t.law->kind();
-        const bool dense = kind == LawKind::gaussian || kind == LawKind::subsampled_gaussian;
+        const bool dense =
+            t.law && (t.law->kind() == LawKind::gaussian || t.law->kind() == LawKind::subsampled_gaussian);
         const std::size_t stride = dense && n > 4096 ? 16 : 1;
         const auto largest = [&](double tilt) {
             double top = -kInf;
@@ -280,9 +321,10 @@ LogBounds bucket_delta(const Composition& comp, double epsilon, const BucketQuer
         list_top += t.copies * b.loss(last);
         list_bottom += t.copies * b.loss(lowest);
         const double size_c = std::fabs(c) * (std::fabs(b.loss(0)) + std::fabs(b.loss(n - 1)) + std::fabs(top));
-        rel += t.copies * (b.mass_err + 2.0 * kLibm * (std::fabs(top) + 800.0) + 4.0 * kRound * d.log_scale +
-                           4.0 * kRound * size_c + (static_cast<double>(n) * 2.0 + 40.0) * kRound + 4.0 * kLibm +
-                           kRound * (1.0 + std::fabs(log_upper_mass)));
+        rel += t.copies *
+               (b.mass_err + 2.0 * kLibm * (std::fabs(top) + 800.0) + 4.0 * kRound * std::fabs(d.log_scale) +
+                4.0 * kRound * size_c + (static_cast<double>(n) * 2.0 + 40.0) * kRound + 4.0 * kLibm +
+                kRound * (1.0 + std::fabs(log_upper_mass)));
         offset += t.copies * b.offset;
         offset_err += t.copies * d.loss_err +
                       t.copies * 4.0 * kRound *
@@ -299,16 +341,16 @@ LogBounds bucket_delta(const Composition& comp, double epsilon, const BucketQuer
     // arrays. What has been prepared is kept: its sums are in the totals. A product costs about a thirtieth of
     // what a transform there and back takes for an entry.
     constexpr double kProductsOfEntry = 40.0;
-    const bool single_release = comp.terms.size() == 1 && comp.terms[0].copies == 1.0;
+    const bool single_release = parts.size() == 1 && parts[0].copies == 1.0;
     std::vector<TiltedList> lists;
     std::size_t kept = 0;
-    for (const Term& t : comp.terms) {
+    for (const Part& t : parts) {
         lists.push_back(prepare(t));
         if (!in_range) return nothing_known(comp);
         kept += lists.back().upper.size();
         if (kept > 2 * size) break;
     }
-    const bool all_kept = lists.size() == comp.terms.size();
+    const bool all_kept = lists.size() == parts.size();
     // delta = exp(log_scale - c eps) sum over n of tilted mass * exp(-c x)(1 - exp(-x)), x = loss - eps > 0. The
     // window is one period around the centre; eps is somewhere inside or below.
     const double half = static_cast<double>(size / 2);
@@ -346,8 +388,8 @@ LogBounds bucket_delta(const Composition& comp, double epsilon, const BucketQuer
         const double unit = transform_error(size);
         std::vector<double> re(size), im(size), all_re, all_im, low_re, low_im;
         bool first_law = true;
-        for (std::size_t i = 0; i < comp.terms.size(); ++i) {
-            const Term& t = comp.terms[i];
+        for (std::size_t i = 0; i < parts.size(); ++i) {
+            const Part& t = parts[i];
             const TiltedList list = i < lists.size() ? std::move(lists[i]) : prepare(t);
             if (!in_range) return nothing_known(comp);
             std::fill(re.begin(), re.end(), 0.0);
@@ -468,6 +510,101 @@ LogBounds bucket_delta(const Composition& comp, double epsilon, const BucketQuer
         return nothing_known(comp);
     LogBounds finite = {low > 0.0 ? base + std::log(low) : -kInf, base + std::log(high)};
     return add_infinite_mass(comp, finite);
+}
+
+LogBounds answer(const Composition& comp, const std::vector<Part>& parts, double epsilon, const Plan& plan,
+                 StopCheck stop) {
+    if (parts.size() == 1 && parts[0].copies == 1.0 && parts[0].law) {
+        const LawKind kind = parts[0].law->kind();
+        if (kind == LawKind::gaussian || kind == LawKind::subsampled_gaussian)
+            return single_delta(comp, *parts[0].law, epsilon, plan.step, plan.tilt, stop);
+    }
+    return delta_on_grid(comp, parts, epsilon, plan, stop);
+}
+
+constexpr int kFinerGrids = 6;
+
+// Copies composed before they are put on a grid, which is made finer until the width is reached.
+LogBounds thorough_delta(const Composition& comp, double epsilon, const BucketQuery& query, StopCheck stop) {
+    Plan plan = place_plan(comp, epsilon, stop);
+    if (!plan.valid) refuse(kInf);
+    std::vector<std::vector<AtomBlock>> blocks;
+    std::vector<Part> parts;
+    // Gaussians are one Gaussian.
+    LawPtr gaussian;
+    if (query.step == 0.0) {
+        double rho = 0.0, rho_err = 0.0;
+        for (const Term& t : comp.terms)
+            if (t.law->kind() == LawKind::gaussian) {
+                const std::vector<double> p = t.law->parameters();
+                rho += t.copies * p[0];
+                rho_err = std::max(rho_err, p[1]);
+            }
+        if (rho > 0.0 && rho < kInf) {
+            gaussian = gaussian_law_of_rho(rho, rho_err + (2.0 + static_cast<double>(comp.terms.size())) * kRound);
+            parts.push_back({&*gaussian, nullptr, 1.0});
+        }
+    }
+    for (const Term& t : comp.terms) {
+        if (gaussian && t.law->kind() == LawKind::gaussian) continue;
+        blocks.push_back(detail::atom_blocks(*t.law, t.copies, {plan.near, plan.tilt, plan.far}, stop));
+        for (const AtomBlock& b : blocks.back()) parts.push_back({nullptr, &b, b.copies});
+        if (blocks.back().empty()) parts.push_back({&*t.law, nullptr, t.copies});
+    }
+    double width = query.width;
+    set_step(plan, fitting_step(plan, parts, width, true));
+    // A quarter of the width is used where nothing lies between the points: twice the step will do.
+    if (plan.count > kFinest && plan.count < 1.9 * kFinest) set_step(plan, 2.0 * plan.distance / (kFinest - 16.0));
+    refuse(plan.count);
+    LogBounds out = answer(comp, parts, epsilon, plan, stop);
+    // Finer grids while that helps: the width falls like the square of the step where laws are dense, like the
+    // step where atoms lie between its points. A law that is wider than the window sets a limit of its own.
+    double most = kFinest;
+    for (int i = 0; i < kFinerGrids && plan.count < 0.9 * most; ++i) {
+        const double found = std::expm1(out.log_upper - out.log_lower);
+        if (found <= query.width) break;
+        const double ratio = 0.6 * query.width / found;
+        const double finer = std::max(i == 0 ? std::sqrt(ratio) : ratio, 1.01 * plan.count / most);
+        const Plan before = plan;
+        width = std::min(width, query.width) * finer * finer;
+        set_step(plan, fitting_step(plan, parts, width, true));
+        if (!(plan.step < 0.97 * before.step)) set_step(plan, before.step * finer);
+        if (!(plan.count <= most)) set_step(plan, 2.0 * plan.distance / (most - 16.0));
+        try {
+            const LogBounds next = answer(comp, parts, epsilon, plan, stop);
+            out = {std::max(out.log_lower, next.log_lower), std::min(out.log_upper, next.log_upper)};
+        } catch (const std::length_error&) {
+            most = std::sqrt(before.count * plan.count);
+            width /= finer * finer;
+            plan = before;
+        }
+    }
+    return out;
+}
+
+}  // namespace
+
+double bucket_count(const Composition& comp, double epsilon, const BucketQuery& query, StopCheck stop) {
+    if (comp.terms.empty() || epsilon >= comp.max_loss || comp.log_finite_mass == -kInf) return 0.0;
+    return make_plan(comp, epsilon, query, stop).count;
+}
+
+LogBounds bucket_delta(const Composition& comp, double epsilon, const BucketQuery& query, StopCheck stop) {
+    if (comp.log_finite_mass == -kInf || comp.terms.empty() || epsilon >= comp.max_loss)
+        return spectral_delta(comp, epsilon, stop);
+    const bool on_lattice = comp.lattice.step > 0.0 && query.step == 0.0;
+    const bool thorough = query.thorough && query.step == 0.0;
+    if (thorough && !on_lattice) return thorough_delta(comp, epsilon, query, stop);
+    const Plan plan = make_plan(comp, epsilon, query, stop);
+    refuse(plan.count);
+    LogBounds out = answer(comp, laws_of(comp), epsilon, plan, stop);
+    if (!thorough || std::expm1(out.log_upper - out.log_lower) <= query.width) return out;
+    try {
+        const LogBounds next = thorough_delta(comp, epsilon, query, stop);
+        out = {std::max(out.log_lower, next.log_lower), std::min(out.log_upper, next.log_upper)};
+    } catch (const std::length_error&) {  // what is known stands
+    }
+    return out;
 }
 
 }  // namespace dpcore

@@ -131,7 +131,8 @@ public:
             }
         }
     }
-    void add_atom(double loss, double mass) {
+    // moved: how far the atom may be moved onto a point; the caller charges it.
+    void add_atom(double loss, double mass, double moved = 0.0) {
         const double n = std::floor((loss - offset_) / step_);
         double above = loss - point(n);
         double at = n;
@@ -143,8 +144,7 @@ public:
             at += 1.0;
             above -= step_;
         }
-        // An atom has no neighbours to be evened out with: in the lower list it is rounded down.
-        const double snap = 4.0 * kRound * (std::fabs(loss) + std::fabs(offset_));
+        const double snap = moved + 4.0 * kRound * (std::fabs(loss) + std::fabs(offset_));
         if (step_ - above <= snap) {
             at += 1.0;
             above = 0.0;
@@ -154,7 +154,27 @@ public:
         const double share = std::min(1.0, -std::expm1(-above) / denominator_);
         upper_[i + 1] += mass * share;
         upper_[i] += mass * (1.0 - share);
-        atoms_.push_back({i, mass});
+        atoms_.push_back({i, above, mass});
+    }
+    // Where one cell holds a tenth of the mass tilted by c: how far its mean is from its point, else 0.
+    double heap(double c) const {
+        double total = 0.0, most = 0.0, top = -kInf;
+        std::size_t at = 0;
+        for (std::size_t j = 0; j < size_; ++j) {
+            total += around_[j];
+            most = std::max(most, around_[j]);
+        }
+        if (most < 0.02 * total) return 0.0;  // the usual case, without exponentials
+        total = most = 0.0;
+        for (std::size_t j = 0; j < size_; ++j)
+            if (around_[j] > 0.0) top = std::max(top, std::log(around_[j]) + c * loss_of(j));
+        for (std::size_t j = 0; j < size_; ++j) {
+            if (!(around_[j] > 0.0)) continue;
+            const double w = std::exp(std::log(around_[j]) + c * loss_of(j) - top);
+            total += w;
+            if (w > most) most = w, at = j;
+        }
+        return most > 0.1 * total ? -std::log1p(-lift_[at] / around_[at]) : 0.0;
     }
     Buckets finish() {
         Buckets out;
@@ -163,50 +183,102 @@ public:
         out.first = first_;
         out.upper.mass = std::move(upper_);
         out.lower.mass = even_out();
-        for (const auto& a : atoms_) out.lower.mass[a.first] += a.second;
+        gather_atoms(out.lower.mass);
         out.mass_err = kMassErr;
         return out;
     }
 
 private:
+    double loss_of(std::size_t j) const {
+        return point(static_cast<double>(first_ + static_cast<std::int64_t>(j)));
+    }
+
+    struct Placed {
+        std::size_t at;  // grid point at or below
+        double above;
+        double mass;
+    };
+    // Atoms into the lower list, from the top: those of one cell [point, point + step) are merged with as much of
+    // the atoms below the point as takes the merged ratio down to the point's. Shares of atoms are random
+    // post-processing. What finds nothing below is rounded down.
+    void gather_atoms(std::vector<double>& lower) {
+        const auto higher = [](const Placed& a, const Placed& b) {
+            return a.at != b.at ? a.at > b.at : a.above > b.above;
+        };
+        if (!std::is_sorted(atoms_.begin(), atoms_.end(), higher)) {
+            std::reverse(atoms_.begin(), atoms_.end());
+            if (!std::is_sorted(atoms_.begin(), atoms_.end(), higher))
+                std::sort(atoms_.begin(), atoms_.end(), higher);
+        }
+        const std::size_t n = atoms_.size();
+        for (std::size_t k = 0; k < n;) {
+            const std::size_t point = atoms_[k].at;
+            // sum of mass (1 - e^{-(l - point)}) over the atoms above it
+            double surplus = 0.0, merged = 0.0;
+            const std::size_t from = k;
+            for (; k < n && atoms_[k].at == point; ++k) {
+                surplus += atoms_[k].mass * -std::expm1(-atoms_[k].above);
+                merged += atoms_[k].mass;
+            }
+            // Less than the surplus allows by more than its sums' roundings and those of the deficits.
+            surplus *= 1.0 - 1e-12 - 4.0 * kRound * static_cast<double>(k - from);
+            while (k < n && surplus > 0.0) {
+                Placed& a = atoms_[k];
+                const double each = std::expm1(step_ * static_cast<double>(point - a.at) - a.above);
+                if (!(each > 0.0)) break;
+                if (a.mass * each * (1.0 + 1e-14) <= surplus) {
+                    surplus = (surplus - a.mass * each) * (1.0 - 4.0 * kRound) - 4.0 * kRound * surplus;
+                    merged += a.mass;
+                    ++k;
+                } else {
+                    const double share = surplus / each * (1.0 - 1e-14);
+                    merged += share;
+                    a.mass -= share;
+                    break;
+                }
+            }
+            lower[point] += merged;
+        }
+    }
+
     // lift_[j]/around_[j] = 1 - e^{-h}: cell j merges to point + h. Where h < 0 it takes a share of the cell
-    // above, which is enough to reach the point even if nothing is taken from j itself; where h > 0 it takes a
-    // share of the cell below, not more than leaves it at the point if kMost of j were taken away. What is left
-    // above its point is rounded down.
+    // above, as much as lifts to the point what it has not given away so far (what it gives later leaves it
+    // above); where h > 0 it takes a share of the cell below, as much as leaves it at its point: those come second
+    // and from the top, when all that cell j gives is known (to j - 1 where that has h < 0, to j + 1 where that
+    // has h > 0). What is left above its point is rounded down.
     std::vector<double> even_out() const {
-        constexpr double kMost = 0.5;
+        constexpr double kMost = 0.5;   // of a cell, given away in all
+        constexpr double kOnce = 0.25;  // and to one other
+        // lift_ is a difference of sums of step * around_, with their roundings.
+        const double margin = std::min(0.1, 1e-9 + 256.0 * kRound / step_);
         std::vector<double> share(size_, 0.0);  // of cell j, given away
         std::vector<double> out(size_, 0.0);    // what is gained, in the end all of it
         const double shrink = std::exp(-step_);
         std::vector<std::size_t> down;  // cells that have to be rounded down by a whole step
         for (std::size_t j = 1; j + 1 < size_; ++j) {
-            if (!(around_[j] > 0.0) || lift_[j] == 0.0) continue;
-            if (lift_[j] < 0.0) {
-                // 1 - e^{-(l - point_j)} of the cell above: 1 - e^{-step} (1 - lift/around)
-                const double height =
-                    around_[j + 1] > 0.0 ? 1.0 - shrink * (1.0 - lift_[j + 1] / around_[j + 1]) : 0.0;
-                const double need = height > 0.0 ? -lift_[j] / (height * around_[j + 1]) * (1.0 + 1e-9) : kInf;
-                // A cell above its point relies on 0.9 of itself (below), one under its point on nothing.
-                const double most = lift_[j + 1] > 0.0 ? 0.1 : kMost;
-                if (need < 0.25 && share[j + 1] + need < most) {
-                    share[j + 1] += need;
-                    out[j] += need * around_[j + 1];
-                } else {
-                    down.push_back(j);
-                }
+            if (!(around_[j] > 0.0) || !(lift_[j] < 0.0)) continue;
+            // 1 - e^{-(l - point_j)} of the cell above: 1 - e^{-step} (1 - lift/around)
+            const double height =
+                around_[j + 1] > 0.0 ? 1.0 - shrink * (1.0 - lift_[j + 1] / around_[j + 1]) : 0.0;
+            const double need =
+                height > 0.0 ? -lift_[j] * (1.0 - share[j]) / (height * around_[j + 1]) * (1.0 + margin) : kInf;
+            if (need < kOnce && share[j + 1] + need < kMost) {
+                share[j + 1] += need;
+                out[j] += need * around_[j + 1];
             } else {
-                const double depth =
-                    around_[j - 1] > 0.0 ? grow_ * (1.0 - lift_[j - 1] / around_[j - 1]) - 1.0 : 0.0;
-                // Only a part is needed for a valid bound; all of it is wanted for a narrow one. 0.9: of cell j up
-                // to a tenth may be given away to others.
-                const double want = depth > 0.0 ? 0.9 * lift_[j] / (depth * around_[j - 1]) : 0.0;
-                if (want > 0.0 && want < 0.25 && share[j - 1] + want < 0.1) {
-                    share[j - 1] += want;
-                    out[j] += want * around_[j - 1];
-                }
+                down.push_back(j);
             }
         }
-        // Cells with h > 0 rely on at least 0.9 of themselves; those with h < 0 on nothing.
+        for (std::size_t j = size_ - 1; j-- > 1;) {
+            if (!(around_[j] > 0.0) || !(lift_[j] > 0.0) || !(around_[j - 1] > 0.0)) continue;
+            const double depth = grow_ * (1.0 - lift_[j - 1] / around_[j - 1]) - 1.0;
+            if (!(depth > 0.0)) continue;
+            const double want = lift_[j] * (1.0 - share[j]) / (depth * around_[j - 1]) * (1.0 - margin);
+            const double given = std::min({want, kOnce, kMost - share[j - 1]});
+            if (!(given > 0.0)) continue;
+            share[j - 1] += given;
+            out[j] += given * around_[j - 1];
+        }
         for (std::size_t j = 0; j < size_; ++j) out[j] += around_[j] * (1.0 - share[j]);
         for (const std::size_t j : down) {
             // Without what it was given (nothing: it gave up), the rest of cell j moves to the point below.
@@ -222,7 +294,7 @@ private:
     std::int64_t first_ = 0;
     std::size_t size_ = 0;
     std::vector<double> upper_, around_, lift_;
-    std::vector<std::pair<std::size_t, double>> atoms_;
+    std::vector<Placed> atoms_;
 };
 
 // Integrates a density over [low, high] of a coordinate x in which the loss is monotone. `loss_at` and `x_of` are
@@ -302,8 +374,9 @@ void integrate_mixture(Collector& out, double step, double low, double high, dou
         count = 0;
     };
     const double half = 0.5 * step;
-    const double from = std::floor(loss_low / half);
-    const double last = std::floor(loss_high / half);
+    const double offset = out.point(0.0);
+    const double from = std::floor((loss_low - offset) / half);
+    const double last = std::floor((loss_high - offset) / half);
     refuse(last - from);
     refuse((high - low) / longest);  // far out in the tail the panels, not the buckets, are the work
     const double sign = removal ? 1.0 : -1.0;
@@ -313,11 +386,11 @@ void integrate_mixture(Collector& out, double step, double low, double high, dou
     for (double m = from; m <= last; m += 1.0) {
         const double n = std::floor(0.5 * m);
         const bool second_half = m - 2.0 * n > 0.5;
-        if (!second_half || m == from) base = std::exp(step * n);
+        if (!second_half || m == from) base = std::exp(offset + step * n);
         double a = edge;
         double b = removal ? high : low;
         if (m != last) {
-            const double v = (std::exp(sign * half * (m + 1.0)) - (1.0 - q)) / q;
+            const double v = (std::exp(sign * (offset + half * (m + 1.0))) - (1.0 - q)) / q;
             b = v > 0.0 ? std::min(high, std::max(low, 0.5 + s2 * std::log(v))) : low;
         }
         b = removal ? std::max(a, b) : std::min(a, b);  // rounding must not turn a panel round
@@ -415,8 +488,10 @@ Discrete discretise(const LossLaw& law, double step, double c_near, double c, do
             const double e = p[0];
             Collector collect(step, e - step * std::floor(e / step), -e, e);
             integrate_linear(collect, step, -e, e, 1.0, 0.25, [e](double l) { return 0.5 * (l - e); }, check);
-            collect.add_atom(e, 0.5);
-            collect.add_atom(-e, 0.5 * std::exp(-e));
+            // Both lie on the grid where the step divides 2 epsilon, but for the roundings of its points.
+            out.loss_err = tilted ? 16.0 * kRound * e : 0.0;
+            collect.add_atom(e, 0.5, out.loss_err);
+            collect.add_atom(-e, 0.5 * std::exp(-e), out.loss_err);
             out.buckets = collect.finish();
             break;
         }
@@ -438,31 +513,41 @@ Discrete discretise(const LossLaw& law, double step, double c_near, double c, do
             const double sign = removal ? 1.0 : -1.0;
             const double longest = std::min(
                 s * kPanelTurn / (reach + (std::fabs(power) + std::max(0.0, c_far)) / s + 3.2), 0.25 * s2);
-            Collector collect(step, 0.0, std::min(sign * lambda(low), sign * lambda(high)),
-                              std::max(sign * lambda(low), sign * lambda(high)));
-            // The short way costs a few roundings of 1 in the loss: too many for losses that are small themselves.
+            const double ends[2] = {std::min(sign * lambda(low), sign * lambda(high)),
+                                    std::max(sign * lambda(low), sign * lambda(high))};
             const double farthest = std::max(-low, high);
-            if (tilted && step >= 1e-6 && (high + 0.5) / s2 < 600.0 && farthest * farthest / (2.0 * s2) < 690.0) {
-                const double ends[2] = {sign * lambda(low), sign * lambda(high)};
-                integrate_mixture(collect, step, low, high, longest, s2, q, removal, std::min(ends[0], ends[1]),
-                                  std::max(ends[0], ends[1]), check);
-                out.loss_err = kMixtureLoss + 4.0 * kRound * std::max(std::fabs(ends[0]), std::fabs(ends[1]));
+            // The short way costs a few roundings of 1 in the loss: too many for losses that are small themselves.
+            const bool brief =
+                tilted && step >= 1e-6 && (high + 0.5) / s2 < 600.0 && farthest * farthest / (2.0 * s2) < 690.0;
+            const auto tabulate = [&](Collector& collect) {
+                if (brief) {
+                    integrate_mixture(collect, step, low, high, longest, s2, q, removal, ends[0], ends[1], check);
+                    return;
+                }
+                integrate(
+                    collect, step, low, high, longest, [=](double x) { return sign * lambda(x); },
+                    [=](double l) {
+                        const double v = std::expm1(sign * l) / q;
+                        return v > -1.0 ? std::min(high, std::max(low, 0.5 + s2 * std::log1p(v))) : low;
+                    },
+                    [=](double x, double loss) {
+                        return std::exp(-x * x / (2.0 * s2) + (removal ? loss : 0.0)) * 0.39894228040143267794 / s;
+                    },
+                    check);
+            };
+            Collector collect(step, 0.0, ends[0], ends[1]);
+            tabulate(collect);
+            // Nearly all losses within a few steps: they count as an atom, which belongs on the grid.
+            const double shift = tilted ? collect.heap(c) : 0.0;
+            if (shift != 0.0) {
+                Collector again(step, shift, ends[0], ends[1]);
+                tabulate(again);
+                out.buckets = again.finish();
+            } else {
                 out.buckets = collect.finish();
-                out.buckets.mass_err += 1e-13;
-                out.tail = 4.0 * kTail;
-                break;
             }
-            integrate(
-                collect, step, low, high, longest, [=](double x) { return sign * lambda(x); },
-                [=](double l) {
-                    const double v = std::expm1(sign * l) / q;
-                    return v > -1.0 ? std::min(high, std::max(low, 0.5 + s2 * std::log1p(v))) : low;
-                },
-                [=](double x, double loss) {
-                    return std::exp(-x * x / (2.0 * s2) + (removal ? loss : 0.0)) * 0.39894228040143267794 / s;
-                },
-                check);
-            out.buckets = collect.finish();
+            if (brief)
+                out.loss_err = kMixtureLoss + 4.0 * kRound * std::max(std::fabs(ends[0]), std::fabs(ends[1]));
             out.buckets.mass_err += 1e-13;
             out.tail = 4.0 * kTail;
             break;
@@ -519,6 +604,30 @@ Discrete discretise(const LossLaw& law, double step, double c_near, double c, do
             break;
         }
     }
+    return out;
+}
+
+Discrete discretise(const AtomBlock& block, double step, double c) {
+    std::size_t heaviest = 0;
+    for (std::size_t i = 0; i < block.mass.size(); ++i)
+        if (block.mass[i] > block.mass[heaviest]) heaviest = i;
+    const double anchor = block.loss[heaviest];
+    Discrete out;
+    Collector collect(step, anchor - step * std::floor(anchor / step), block.loss.front(), block.loss.back());
+    double turn = 0.0;
+    for (std::size_t i = 0; i < block.mass.size(); ++i) {
+        if (!(block.mass[i] > 0.0)) continue;
+        const double exponent = c * (block.loss[i] - anchor);
+        turn = std::max(turn, std::fabs(exponent));
+        collect.add_atom(block.loss[i], block.mass[i] * std::exp(-exponent), block.loss_err);
+    }
+    out.log_scale = c * anchor - block.log_mass;
+    out.tail = block.tail;
+    out.loss_err = 2.0 * block.loss_err;
+    out.buckets = collect.finish();
+    out.buckets.mass_err += block.mass_err + 1.01 * c * out.loss_err + 2.0 * kLibm + 4.0 * kRound * turn +
+                            4.0 * kRound * (std::fabs(c * anchor) + std::fabs(block.log_mass)) +
+                            static_cast<double>(block.mass.size()) * kRound;
     return out;
 }
 

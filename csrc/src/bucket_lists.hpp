@@ -7,6 +7,7 @@
 // Evidence:  docs/accounting.md, "Privacy buckets" and "Bin masses"; tests/test_accounting.py.
 #pragma once
 
+#include "atom_blocks.hpp"
 #include "dpcore/buckets.hpp"
 
 namespace dpcore::detail {
@@ -26,5 +27,7 @@ struct Discrete {
 // Discretises `law` for use under the tilt c. tilted: the caller charges loss_err.
 Discrete discretise(const LossLaw& law, double step, double c_near, double c, double c_far, bool tilted,
                     StopCheck check);
+// The same for copies of a law that have been composed, with the tilt they were composed under.
+Discrete discretise(const AtomBlock& block, double step, double c);
 
 }  // namespace dpcore::detail

@@ -106,6 +106,7 @@ LogBounds log_delta_of(const Composition& comp, double epsilon, Method method, S
     if (engine == Engine::buckets) {
         BucketQuery query;
         query.step = method.step;
+        query.thorough = true;
         return bucket_delta(comp, epsilon, query, stop);
     }
     if (engine == Engine::automatic) {

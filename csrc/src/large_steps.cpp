@@ -421,7 +421,9 @@ Tails large_steps_tails(const Composition& comp, double at, double content, Stop
     const double epsilon = std::fabs(at);
     Divided divided(comp, epsilon, stop);
     const double c = tilt_for(comp, epsilon, stop);
-    const std::vector<double> cuts = first_cuts(divided, epsilon, c, stop);
+    std::vector<double> cuts = first_cuts(divided, epsilon, c, stop);
+    // The heavy tail of additions is at small losses: where a step loses a third of -at.
+    if (!divided.base().removal && at < 0.0) cuts = {divided.base().place(epsilon / 3.0)};
     Tails sum = {{0.0, 0.0}, {0.0, 0.0}};
     bool lost = false;
     const auto add = [&](double low, double high, LargeStepsCount count) {  // log of the piece's mass

@@ -6,7 +6,8 @@
 //            that the mass under both P and Q is kept ("connect the dots"): delta of it, and of every composition
 //            with it, is at least the true one. The lower list merges the losses of half a step around each point,
 //            evened out with a thin share of a neighbour so that the merged ratio is the point's own (never above
-//            it): merging outputs is post-processing, so its delta is at most the true one. Bin masses are
+//            it): merging outputs is post-processing, so its delta is at most the true one; atoms are merged with
+//            shares of those below. Copies of atoms are composed before (atom_blocks.hpp). Bin masses are
 //            integrals of positive functions (five Gauss-Legendre points a panel), never differences. Composition:
 //            both lists tilted by exp(theta L), theta at the saddle point; the few frequencies that matter summed
 //            directly (direct_spectrum.hpp), or, where they are many, both packed into one complex transform,
@@ -67,6 +68,8 @@ struct Buckets {
 struct BucketQuery {
     double width = 1e-4;  // relative width aimed at when step is 0
     double step = 0.0;    // 0: chosen from the width
+    bool thorough =
+        false;  // copies of atoms composed one by one first; a finer grid where the width is not reached
 };
 
 // Number of buckets a query would use; infinity when it cannot be answered.

@@ -1,0 +1,37 @@
+// Several copies of one law of atoms, composed exactly: sums of losses and their masses (private to the core).
+//
+// Method:    repeated doubling. Losses on a lattice: convolution of positive masses by index. Others: all pairs,
+//            sorted, sums that agree to rounding joined. Masses are tilted by e^{cL}, so that none that matters
+//            underflows; both ends are cut where nothing is left under any of the three tilts in use.
+// Domain:    laws of finitely many atoms and discrete Gaussians, as many copies as a bounded number of products
+//            allows (kLatticeProducts, kPairProducts); the rest of the copies is left to the caller as further
+//            blocks.
+// Guarantee: masses within mass_err (relative), losses within loss_err, what is cut off within tail (relative,
+// under
+//            each of the tilts).
+// Evidence:  docs/accounting.md, "Blocks"; tests/test_accounting.py.
+#pragma once
+
+#include <vector>
+
+#include "dpcore/loss_law.hpp"
+
+namespace dpcore::detail {
+
+struct Tilts {
+    double near, at, far;
+};
+
+struct AtomBlock {
+    std::vector<double> loss;  // rising
+    std::vector<double> mass;  // e^{c loss} times the true one, times e^{-log_mass}
+    double log_mass = 0.0;
+    double mass_err = 0.0, loss_err = 0.0, tail = 0.0;
+    double laws = 1.0;    // how many copies of the law it holds
+    double copies = 1.0;  // how often the block occurs
+};
+
+// Blocks that together are `copies` copies of the law: none where it has no atoms to compose, or too many.
+std::vector<AtomBlock> atom_blocks(const LossLaw& law, double copies, const Tilts& tilts, StopCheck stop);
+
+}  // namespace dpcore::detail

@@ -34,7 +34,7 @@ constexpr double kStride = 1.2;
 constexpr double kWindow = 3.4;
 constexpr double kScale = 40.0;
 // The least window, in widths of its edges.
-constexpr double kLeastWindow = 1.0;
+constexpr double kLeastWindow = 0.2;
 
 SubsampledStep step_of(const Term& t) {
     const std::vector<double> p = t.law->parameters();

@@ -14,11 +14,13 @@ constexpr double kInf = std::numeric_limits<double>::infinity();
 // g^2/12 of the mass, once a copy, which may come to kCharge in all.
 constexpr double kCell = 0.05;
 constexpr double kLeastCell = 0.004;
-constexpr double kCharge = 3.0;
+constexpr double kCharge = 8.0;
 constexpr double kMostCells = 40000.0;
 // Heights halve from rung to rung; the bound's exponent is at most a ninth from that of the best height.
 constexpr int kRungs = 16;
-constexpr int kOctaves = 256;  // of t, around 1
+constexpr double kManyCopies = 1000.0;
+constexpr double kMuchNoise = 0.5;  // below, the shares differ too much for their mean to say anything
+constexpr int kOctaves = 256;       // of t, around 1
 // Edges are left behind after so many of their widths: |1 - w| is at most e^{1/8} sqrt(2) Phi(-sinh(4)/sqrt(2))
 // < 1e-80 there, also in the strip.
 constexpr double kInside = 4.0;
@@ -204,6 +206,12 @@ double StepEnvelope::log_paths(double from) const {
         static_cast<std::size_t>(std::clamp(std::ilogb(std::max(from, 1e-300)) + kOctaves / 2, 0, kOctaves - 1));
     int& rung = rungs_[octave];
     if (rung >= 0) return along(best_ = rung, from);
+    // a^2/2s^2 - t a E[r]/s^2 is least at a = t E[r]: of many copies, whose t is small, that is the best height.
+    if (mean_share_ > 0.0 && sum_.window().open() && sum_.step().sigma > kMuchNoise) {
+        const double wanted = std::log2(tallest_ / (std::max(from, 1e-300) * mean_share_));
+        best_ = static_cast<int>(std::clamp(std::nearbyint(wanted), 0.0, static_cast<double>(kRungs - 1)));
+        if (sum_.copies() > kManyCopies) return along(rung = best_, from);
+    }
     double best = along(best_, from);
     for (const int way : {1, -1}) {
         for (int other = best_ + way; other >= 0 && other < kRungs; other += way) {
@@ -230,6 +238,8 @@ void StepEnvelope::gather_bulks() {
         if (half_mass > 0.5 * mass) break;
     }
     mean /= half_mass;
+    for (const StepSum::Node& n : sum_.nodes())
+        mean_share_ += n.weight / mass * (n.rise / (1.0 - sum_.step().q + n.rise));
     double b0 = 0.0, b1 = 0.0, b2 = 0.0, b3 = 0.0, b4 = 0.0, next = 0.5;
     const std::vector<StepSum::Node>& nodes = sum_.nodes();
     for (std::size_t i = 0; i < nodes.size(); ++i) {

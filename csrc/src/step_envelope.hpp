@@ -59,6 +59,7 @@ private:
     std::vector<Segment> segments_;
     mutable std::vector<Bulk> bulks_;
     mutable std::vector<Path> paths_;
+    double mean_share_ = 0.0;         // E[r] of the tilted law
     mutable int best_ = 6;            // rung of the last answer
     mutable std::vector<int> rungs_;  // best rung of each octave of t, -1 where it was not asked for
     mutable std::vector<double> exponents_;

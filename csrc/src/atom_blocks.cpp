@@ -26,7 +26,7 @@ struct Block {
 
 class Blocks {
 public:
-    Blocks(const LossLaw& law, const Tilts& tilts) : tilts_(tilts), lattice_(law.lattice()) {}
+    Blocks(const Lattice& lattice, const Tilts& tilts) : tilts_(tilts), lattice_(lattice) {}
 
     std::optional<Block> one(const LossLaw& law) const {
         struct Entry {
@@ -169,6 +169,7 @@ public:
 
 private:
     void place(Block& b) const {
+        b.atoms.step = lattice_.step;
         b.atoms.loss.resize(b.atoms.mass.size());
         for (std::size_t i = 0; i < b.atoms.mass.size(); ++i)
             b.atoms.loss[i] = lattice_.origin * b.atoms.laws +
@@ -176,7 +177,7 @@ private:
     }
     bool in_range(const AtomBlock& b) const {
         const double range = b.loss.back() - b.loss.front();
-        return range * std::max({tilts_.far - tilts_.at, tilts_.at - tilts_.near, tilts_.at}) < kExponents;
+        return range * std::max(tilts_.far - tilts_.at, tilts_.at - tilts_.near) < kExponents;
     }
     // The share of the lower end falls, that of the upper end grows with the tilt: the nearest and the farthest
     // decide.
@@ -219,8 +220,17 @@ private:
 
 }  // namespace
 
+double spread_share(const AtomBlock& block) {
+    double most = 0.0, sum = 0.0;
+    for (const double m : block.mass) {
+        most = std::max(most, m);
+        sum += m;
+    }
+    return (sum - most) / sum;
+}
+
 std::vector<AtomBlock> atom_blocks(const LossLaw& law, double copies, const Tilts& tilts, StopCheck stop) {
-    const Blocks blocks(law, tilts);
+    const Blocks blocks(law.lattice(), tilts);
     std::optional<Block> power = blocks.one(law);
     if (!power || !(copies < 9e15)) return {};
     // Powers of two as far as they go; the bits below make up the rest.
@@ -248,6 +258,13 @@ std::vector<AtomBlock> atom_blocks(const LossLaw& law, double copies, const Tilt
     out.push_back(std::move(power->atoms));
     if (rest) out.push_back(std::move(rest->atoms));
     return out;
+}
+
+std::optional<AtomBlock> joined(const AtomBlock& x, const AtomBlock& y, const Tilts& tilts, StopCheck stop) {
+    std::optional<Block> out = Blocks(Lattice{}, tilts).join({x, 0}, {y, 0}, stop);
+    if (!out) return {};
+    out->atoms.step = 0.0;
+    return std::move(out->atoms);
 }
 
 }  // namespace dpcore::detail

@@ -12,6 +12,7 @@
 // Evidence:  docs/accounting.md, "Blocks"; tests/test_accounting.py.
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "dpcore/loss_law.hpp"
@@ -27,11 +28,16 @@ struct AtomBlock {
     std::vector<double> mass;  // e^{c loss} times the true one, times e^{-log_mass}
     double log_mass = 0.0;
     double mass_err = 0.0, loss_err = 0.0, tail = 0.0;
+    double step = 0.0;    // of the lattice that the losses are all points of; 0: none
     double laws = 1.0;    // how many copies of the law it holds
     double copies = 1.0;  // how often the block occurs
 };
 
+// Of the (tilted) mass, that of all atoms but the heaviest.
+double spread_share(const AtomBlock& block);
 // Blocks that together are `copies` copies of the law: none where it has no atoms to compose, or too many.
 std::vector<AtomBlock> atom_blocks(const LossLaw& law, double copies, const Tilts& tilts, StopCheck stop);
+// Two of them (of different laws) composed to one, unless that has too many atoms.
+std::optional<AtomBlock> joined(const AtomBlock& x, const AtomBlock& y, const Tilts& tilts, StopCheck stop);
 
 }  // namespace dpcore::detail

@@ -2,27 +2,28 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <optional>
 #include <stdexcept>
 
+#include "bucket_ladder.hpp"
 #include "bucket_lists.hpp"
 #include "dpcore/direct_spectrum.hpp"
-#include "dpcore/exp_block.hpp"
-#include "dpcore/fourier.hpp"
 
 namespace dpcore {
 
 using detail::AtomBlock;
 using detail::Discrete;
 using detail::discretise;
+using detail::ListProduct;
+using detail::Powers;
 using detail::refuse;
 
 namespace {
 
 constexpr double kInf = std::numeric_limits<double>::infinity();
 
-// Nanoseconds of a bucket when its law is tabulated and tilted, and of an entry in a transform and its power.
+// Nanoseconds of a bucket when its law is tabulated and tilted.
 constexpr double kBucketWork = 45.0;
-constexpr double kTransformWork = 55.0;
 
 constexpr double kFinest = 0.99 * static_cast<double>(kMaxBuckets);  // what a finer grid may take
 
@@ -34,11 +35,13 @@ struct Plan {
     bool valid = false;
 };
 
-// A law, or copies of it that have been composed, and how often it occurs.
+// A law, or copies of it that have been composed (to atoms, or to a list on a grid of its own), and how often it
+// occurs.
 struct Part {
     const LossLaw* law = nullptr;
     const AtomBlock* block = nullptr;
     double copies = 1.0;
+    const Discrete* list = nullptr;
 };
 
 std::vector<Part> laws_of(const Composition& comp) {
@@ -87,7 +90,7 @@ double fitting_step(const Plan& plan, const std::vector<Part>& parts, double wid
     double loose = 0.0;
     bool anchored = false;
     for (const Part& t : parts) {
-        if (t.block) continue;  // mostly dense: a finer grid follows where they are not
+        if (!t.law) continue;  // mostly dense: a finer grid follows where they are not
         const LawKind kind = t.law->kind();
         if (kind == LawKind::laplace) {
             if (t.law->parameters()[0] != largest) loose += t.copies;
@@ -95,14 +98,21 @@ double fitting_step(const Plan& plan, const std::vector<Part>& parts, double wid
             if (anchored || largest > 0.0 || !(t.law->lattice().step > 0.0))
                 loose += t.copies;
             else {
-                const double lattice = t.law->lattice().step;
-                step = lattice / std::ceil(lattice / step);
+                step = t.law->lattice().step / std::ceil(t.law->lattice().step / step);
                 anchored = true;
             }
         }
     }
     if (loose > 0.0 && !thorough)
         step = std::min(step, std::max(3.0 * width / (loose * plan.tilt), 2.0 * plan.distance / 2e6));
+    // Of composed atoms on lattices those that would cost the most between the points.
+    double lattice = 0.0, costs = 0.0;
+    for (const Part& t : parts)
+        if (t.block && t.block->step > 2.0 * step && t.block->step * detail::spread_share(*t.block) > costs) {
+            lattice = t.block->step;
+            costs = lattice * detail::spread_share(*t.block);
+        }
+    if (largest == 0.0 && lattice > 0.0) step = lattice / std::ceil(lattice / step);
     if (largest > 0.0) {
         // The two atoms of the others are 2 epsilon apart: of the steps down to half as long the one of which that
         // is nearly a multiple, from below, so that the lower atom is rounded down by little.
@@ -138,39 +148,12 @@ Plan make_plan(const Composition& comp, double epsilon, const BucketQuery& query
     return plan;
 }
 
-// Where a sum left the range of double: no statement but the trivial one.
-LogBounds nothing_known(const Composition& comp) {
-    return add_infinite_mass(comp, {-kInf, comp.log_finite_mass + comp.log_mass_err});
+// Where a sum left the range of double: no statement but Chernoff's.
+LogBounds nothing_known(const Composition& comp, double epsilon, double c, StopCheck stop) {
+    const double chernoff = log_chernoff_at(comp, epsilon, c, stop);
+    const double all = comp.log_finite_mass + comp.log_mass_err;
+    return add_infinite_mass(comp, {-kInf, chernoff < all ? chernoff : all});
 }
-
-// mass e^{tilt loss - top} over a list: one exponential a block and a table of e^{tilt step j}, or through the
-// logarithm where the factors alone would leave the range of double.
-class Powers {
-public:
-    static constexpr std::size_t kBlock = 64;
-    Powers(double tilt, double top, const Buckets& buckets) : tilt_(tilt), top_(top), buckets_(buckets) {
-        const double low = tilt * buckets.loss(0) - top;
-        const double high = tilt * buckets.loss(buckets.upper.mass.size() - 1) - top;
-        const double turn = tilt * buckets.step;
-        plain_ = std::fabs(low) < 600.0 && std::fabs(high) < 600.0 && std::fabs(turn) * kBlock < 40.0;
-        for (std::size_t j = 0; plain_ && j < kBlock; ++j) table_[j] = std::exp(turn * static_cast<double>(j));
-    }
-    void start(std::size_t from) {
-        from_ = from;
-        if (plain_) base_ = std::exp(tilt_ * buckets_.loss(from) - top_);
-    }
-    double times(double mass, std::size_t j) const {
-        if (plain_) return mass * (base_ * table_[j]);
-        return mass > 0.0 ? std::exp(tilt_ * buckets_.loss(from_ + j) - top_ + std::log(mass)) : 0.0;
-    }
-
-private:
-    double tilt_, top_, base_ = 0.0;
-    const Buckets& buckets_;
-    std::size_t from_ = 0;
-    bool plain_ = false;
-    double table_[kBlock] = {};
-};
 
 // One release needs no transform: delta straight from the tilted lists.
 LogBounds single_delta(const Composition& comp, const LossLaw& law, double epsilon, double step, double c,
@@ -182,10 +165,10 @@ LogBounds single_delta(const Composition& comp, const LossLaw& law, double epsil
     for (std::size_t i = 0; i < n; ++i)
         if (b.upper.mass[i] > 0.0 && (i % 16 == 0 || n < 4096))
             top = std::max(top, c * b.loss(i) + std::log(b.upper.mass[i]));
-    if (!std::isfinite(top)) return nothing_known(comp);
+    if (!std::isfinite(top)) return nothing_known(comp, epsilon, c, stop);
     // mass (1 - e^{eps - l}) for l > eps, relative to e^{top - c eps}: mass e^{c eps - top} times the payoff.
     const double scale = c * epsilon - top;
-    if (!(scale < 650.0)) return nothing_known(comp);
+    if (!(scale < 650.0)) return nothing_known(comp, epsilon, c, stop);
     const double slip = d.loss_err + 8.0 * kRound *
                                          (std::fabs(epsilon) + std::fabs(b.loss(0)) + std::fabs(b.loss(n - 1)) +
                                           std::fabs(b.offset));
@@ -231,27 +214,27 @@ LogBounds single_delta(const Composition& comp, const LossLaw& law, double epsil
     const double base = top - d.log_scale - c * epsilon;
     const double high = (upper + outside) * (1.0 + slack);
     const double low = (lower - outside) * (1.0 - slack);
-    if (!(std::isfinite(high) && std::isfinite(base))) return nothing_known(comp);
+    if (!(std::isfinite(high) && std::isfinite(base))) return nothing_known(comp, epsilon, c, stop);
     return add_infinite_mass(comp, {low > 0.0 ? base + std::log(low) - 4.0 * kRound * std::fabs(base) : -kInf,
                                     base + std::log(high) + 4.0 * kRound * std::fabs(base)});
 }
 
-std::size_t power_of_two(double count) {
-    std::size_t n = 16;
-    while (static_cast<double>(n) < count) n *= 2;
-    return n;
-}
+// Bounds, and the share of their width that no finer grid would change.
+struct Answer {
+    LogBounds bounds;
+    double floor = 0.0;
+};
 
-LogBounds delta_on_grid(const Composition& comp, const std::vector<Part>& parts, double epsilon, const Plan& plan,
-                        StopCheck stop) {
+Answer delta_on_grid(const Composition& comp, const std::vector<Part>& parts, double epsilon, const Plan& plan,
+                     StopCheck stop) {
     const double c = plan.tilt;
-    const std::size_t size = power_of_two(plan.count);
+    const std::size_t size = detail::transform_length(plan.count);
     refuse(static_cast<double>(size));
 
     // Tilted lists of unit mass.
-    const auto period = static_cast<std::int64_t>(size);
     double log_scale = 0.0;  // log of the product of the tilted masses (upper lists)
     double tail = 0.0;       // relative mass of left-out tails
+    double scatter = 0.0;    // errors of lists that were composed on other grids
     double rel = 0.0;        // relative error of masses, summed over copies
     double offset = 0.0, offset_err = 0.0;
     const double c_right = plan.far;
@@ -261,80 +244,32 @@ LogBounds delta_on_grid(const Composition& comp, const std::vector<Part>& parts,
     bool in_range = true;
     const auto prepare = [&](const Part& t) {
         stop();
-        Discrete d = t.block ? discretise(*t.block, plan.step, c)
-                             : discretise(*t.law, plan.step, c_left, c, c_right, true, stop);
+        Discrete d = t.list    ? detail::regrid(*t.list, plan.step)
+                     : t.block ? discretise(*t.block, plan.step, c)
+                               : discretise(*t.law, plan.step, c_left, c, c_right, true, stop);
         Buckets& b = d.buckets;
         const std::size_t n = b.upper.mass.size();
         stop.spend(kBucketWork * static_cast<double>(n));
-        // Largest tilted mass for each of the three tilts: sums are taken relative to it.
-        // Any scale will do as long as nothing overflows: a sample of the buckets is enough where they are many
-        // and vary slowly.
-        const bool dense =
-            t.law && (t.law->kind() == LawKind::gaussian || t.law->kind() == LawKind::subsampled_gaussian);
-        const std::size_t stride = dense && n > 4096 ? 16 : 1;
-        const auto largest = [&](double tilt) {
-            double top = -kInf;
-            for (std::size_t i = 0; i < n; i += stride)
-                if (b.upper.mass[i] > 0.0) top = std::max(top, tilt * b.loss(i) + std::log(b.upper.mass[i]));
-            return top;
-        };
-        const double top = largest(c);
-        const double top_right = largest(c_right);
-        const double top_left = largest(c_left);
-        double upper_sum = 0.0, right = 0.0, left = 0.0;
-        Powers here(c, top, b), far(c_right, top_right, b), near(c_left, top_left, b);
-        for (std::size_t from = 0; from < n; from += Powers::kBlock) {
-            here.start(from);
-            far.start(from);
-            near.start(from);
-            const std::size_t count = std::min(Powers::kBlock, n - from);
-            double sum = 0.0, sum_right = 0.0, sum_left = 0.0;
-            for (std::size_t j = 0; j < count; ++j) {
-                double& mass = b.upper.mass[from + j];
-                double& low = b.lower.mass[from + j];
-                sum_right += far.times(mass, j);
-                sum_left += near.times(mass, j);
-                low = here.times(low, j);
-                mass = here.times(mass, j);
-                sum += mass;
-            }
-            upper_sum += sum;
-            right += sum_right;
-            left += sum_left;
-        }
-        // Masses that underflowed are below the smallest double each.
-        const double ends = std::max(c * b.loss(n - 1), c * b.loss(0));
-        const double lost = d.underflows ? std::log(static_cast<double>(n)) - 744.0 : -kInf;
-        tail += t.copies * std::exp(lost + ends - top);
-        right += std::exp(lost + std::max(c_right * b.loss(n - 1), c_right * b.loss(0)) - top_right);
-        left += std::exp(lost + std::max(c_left * b.loss(n - 1), c_left * b.loss(0)) - top_left);
-        in_range = in_range && upper_sum > 0.0 && upper_sum < kInf && right < kInf && left < kInf;
-        const double log_upper_mass = std::log(upper_sum) + top - d.log_scale;
-        log_scale += t.copies * log_upper_mass;
-        log_right += t.copies * (std::log(right) + top_right - d.log_scale + d.tail);
-        log_left += t.copies * (std::log(left) + top_left - d.log_scale + d.tail);
+        const detail::Tilts log_mass = detail::tilt(d, {c_left, c, c_right});
+        in_range =
+            in_range && std::isfinite(log_mass.near) && std::isfinite(log_mass.at) && std::isfinite(log_mass.far);
+        log_scale += t.copies * log_mass.at;
+        log_right += t.copies * (log_mass.far + d.tail);
+        log_left += t.copies * (log_mass.near + d.tail);
         tail += t.copies * d.tail;
+        scatter += t.copies * d.scatter;
+        rel += t.copies * b.mass_err;
         std::size_t last = n - 1;
         std::size_t lowest = 0;
         while (last > 0 && b.upper.mass[last] == 0.0 && b.lower.mass[last] == 0.0) --last;
         while (lowest < last && b.upper.mass[lowest] == 0.0 && b.lower.mass[lowest] == 0.0) ++lowest;
         list_top += t.copies * b.loss(last);
         list_bottom += t.copies * b.loss(lowest);
-        const double size_c = std::fabs(c) * (std::fabs(b.loss(0)) + std::fabs(b.loss(n - 1)) + std::fabs(top));
-        rel += t.copies *
-               (b.mass_err + 2.0 * kLibm * (std::fabs(top) + 800.0) + 4.0 * kRound * std::fabs(d.log_scale) +
-                4.0 * kRound * size_c + (static_cast<double>(n) * 2.0 + 40.0) * kRound + 4.0 * kLibm +
-                kRound * (1.0 + std::fabs(log_upper_mass)));
         offset += t.copies * b.offset;
         offset_err += t.copies * d.loss_err +
                       t.copies * 4.0 * kRound *
                           (std::fabs(b.offset) +
                            plan.step * (std::fabs(static_cast<double>(b.first)) + static_cast<double>(n)));
-        const double unit_mass = 1.0 / upper_sum;
-        for (std::size_t i = 0; i < n; ++i) {
-            b.upper.mass[i] *= unit_mass;
-            b.lower.mass[i] *= unit_mass;
-        }
         return TiltedList{std::move(b.upper.mass), std::move(b.lower.mass), b.first, t.copies};
     };
     // The few frequencies that matter first, as long as all lists together are not much longer than a transform's
@@ -346,7 +281,7 @@ LogBounds delta_on_grid(const Composition& comp, const std::vector<Part>& parts,
     std::size_t kept = 0;
     for (const Part& t : parts) {
         lists.push_back(prepare(t));
-        if (!in_range) return nothing_known(comp);
+        if (!in_range) return {nothing_known(comp, epsilon, c, stop), kInf};
         kept += lists.back().upper.size();
         if (kept > 2 * size) break;
     }
@@ -378,91 +313,23 @@ LogBounds delta_on_grid(const Composition& comp, const std::vector<Part>& parts,
                                   kProductsOfEntry * static_cast<double>(size * (lists.size() + 1)), stop);
     }
     double transform_err = 0.0;  // L2, relative to unit lists
-    double spectrum = 0.0;
     if (few.valid) {
         // All tilted mass, 1, under a weight that drifts by at most drift e^{-cx}, x > -slip.
         upper = few.upper + 1.01 * drift_now();
         lower = few.lower - 1.01 * drift_now();
         noise = few.err;
     } else {
-        const double unit = transform_error(size);
-        std::vector<double> re(size), im(size), all_re, all_im, low_re, low_im;
-        bool first_law = true;
+        ListProduct product(size);
         for (std::size_t i = 0; i < parts.size(); ++i) {
-            const Part& t = parts[i];
-            const TiltedList list = i < lists.size() ? std::move(lists[i]) : prepare(t);
-            if (!in_range) return nothing_known(comp);
-            std::fill(re.begin(), re.end(), 0.0);
-            std::fill(im.begin(), im.end(), 0.0);
-            // Folded into the transform's period.
-            std::int64_t at = list.first % period;
-            if (at < 0) at += period;
-            for (std::size_t j = 0; j < list.upper.size(); ++j) {
-                re[static_cast<std::size_t>(at)] += list.upper[j];
-                im[static_cast<std::size_t>(at)] += list.lower[j];
-                if (++at == period) at = 0;
-            }
-            if (single_release) break;
-            double norm = 0.0;
-            for (std::size_t j = 0; j < size; ++j) norm += re[j] * re[j] + im[j] * im[j];
-            stop.spend(kTransformWork * static_cast<double>(size));
-            fourier_forward(re, im, stop);
-            transform_err += t.copies * unit * std::sqrt(norm) * 1.5;
-            // Separate the two real sequences and take powers; frequencies that cannot matter are left out.
-            if (first_law) {
-                all_re.assign(size / 2 + 1, 1.0);
-                all_im.assign(size / 2 + 1, 0.0);
-                low_re = all_re;
-                low_im = all_im;
-                first_law = false;
-            }
-            const auto copies = static_cast<std::uint64_t>(t.copies);
-            const double negligible = std::exp(-120.0 / t.copies) * (1.0 - kLibm);  // |x|^copies < e^-60
-            for (std::size_t j = 0; j <= size / 2; ++j) {
-                const std::size_t mirror = (size - j) & (size - 1);
-                if (j % 65536 == 0) stop();
-                Complex up = {0.5 * (re[j] + re[mirror]), 0.5 * (im[j] - im[mirror])};
-                Complex low = {0.5 * (im[j] + im[mirror]), -0.5 * (re[j] - re[mirror])};
-                const auto power = [&](Complex x, double& out_re, double& out_im) {
-                    const double square = norm2(x);
-                    if (out_re == 0.0 && out_im == 0.0) return;
-                    if (square < negligible) {
-                        out_re = out_im = 0.0;
-                        return;
-                    }
-                    Complex result = {out_re, out_im};
-                    for (std::uint64_t k = copies;;) {
-                        if ((k & 1U) != 0U) result = result * x;
-                        k >>= 1U;
-                        if (k == 0) break;
-                        x = x * x;
-                    }
-                    out_re = result.re;
-                    out_im = result.im;
-                };
-                power(up, all_re[j], all_im[j]);
-                power(low, low_re[j], low_im[j]);
-            }
-            // Squarings and products: 4 roundings each, the error of a power counts its exponent.
-            transform_err += t.copies * 16.0 * kRound + std::sqrt(static_cast<double>(size)) * 1e-26;
+            const TiltedList list = i < lists.size() ? std::move(lists[i]) : prepare(parts[i]);
+            if (!in_range) return {nothing_known(comp, epsilon, c, stop), kInf};
+            product.multiply(list, stop);
         }
-        if (!single_release) {
-            for (std::size_t j = 0; j <= size / 2; ++j) {
-                const std::size_t mirror = (size - j) & (size - 1);
-                // upper + i lower, both real sequences
-                re[j] = all_re[j] - low_im[j];
-                im[j] = all_im[j] + low_re[j];
-                re[mirror] = all_re[j] + low_im[j];
-                im[mirror] = -all_im[j] + low_re[j];
-            }
-            for (std::size_t j = 0; j < size; ++j) spectrum += re[j] * re[j] + im[j] * im[j];
-            stop.spend(kTransformWork * static_cast<double>(size));
-            fourier_inverse(re, im, stop);
-        }
-        // || error of the composed tilted masses ||_2: the forward error (its L2 norm is divided by sqrt(size) on
-        // the way back and multiplied by it on the way in), and the inverse transform's own.
-        const double l2 =
-            (transform_err + unit * std::sqrt(spectrum) / std::sqrt(static_cast<double>(size))) * 1.01;
+        product.finish(stop);
+        const std::vector<double>& re = product.upper();
+        const std::vector<double>& im = product.lower();
+        transform_err = product.spectrum_error();
+        const double l2 = product.error();
 
         // Indices are known modulo the period; the window of one period around the tilted mean decides.
         const double centre = centre_now();
@@ -497,7 +364,11 @@ LogBounds delta_on_grid(const Composition& comp, const std::vector<Part>& parts,
                              ? 0.0
                              : std::exp(log_left - log_scale + (c - c_left) * window_bottom);
     const double beyond = above + under;
-    const double outside = (beyond * 1.01 + tail) * pay * (1.0 + 1e-6);
+    // Errors of masses e at x: sum of e w(x) <= ||e||_2 (sum of w(x)^2)^1/2 over points h apart, and that sum is
+    // at most the integral over h, 1/(2c(1+c)(1+2c)h), and the largest of its terms (which the tail holds),
+    // wherever the rest of the composition moves them.
+    const double scattered = 1.01 * scatter / std::sqrt(2.0 * c * (1.0 + c) * (1.0 + 2.0 * c));
+    const double outside = (beyond * 1.01 + tail) * pay * (1.0 + 1e-6) + scattered;
     const double base = log_scale - c * epsilon;
     const double slack = rel * 2.0 + 2.0 * c * slip + 8.0 * kLibm +
                          4.0 * kRound * (std::fabs(log_scale) + std::fabs(c * epsilon)) +
@@ -505,79 +376,141 @@ LogBounds delta_on_grid(const Composition& comp, const std::vector<Part>& parts,
     const double high = (upper + noise + outside) * (1.0 + slack);
     const double low = (lower - noise - outside) * (1.0 - slack);
     // First-order bounds hold while they are small.
-    if (!(std::isfinite(high) && std::isfinite(low) && std::isfinite(base) && std::isfinite(spectrum)) ||
-        !(slack < 0.1) || !(transform_err < 0.1))
-        return nothing_known(comp);
+    if (!(std::isfinite(high) && std::isfinite(low) && std::isfinite(base)) || !(slack < 0.1) ||
+        !(transform_err < 0.1))
+        return {nothing_known(comp, epsilon, c, stop), kInf};
     LogBounds finite = {low > 0.0 ? base + std::log(low) : -kInf, base + std::log(high)};
-    return add_infinite_mass(comp, finite);
+    return {add_infinite_mass(comp, finite), 2.0 * ((noise + outside) / high + slack)};
 }
 
-LogBounds answer(const Composition& comp, const std::vector<Part>& parts, double epsilon, const Plan& plan,
-                 StopCheck stop) {
+Answer answer(const Composition& comp, const std::vector<Part>& parts, double epsilon, const Plan& plan,
+              StopCheck stop) {
     if (parts.size() == 1 && parts[0].copies == 1.0 && parts[0].law) {
         const LawKind kind = parts[0].law->kind();
         if (kind == LawKind::gaussian || kind == LawKind::subsampled_gaussian)
-            return single_delta(comp, *parts[0].law, epsilon, plan.step, plan.tilt, stop);
+            return {single_delta(comp, *parts[0].law, epsilon, plan.step, plan.tilt, stop), 0.0};
     }
     return delta_on_grid(comp, parts, epsilon, plan, stop);
 }
 
 constexpr int kFinerGrids = 6;
+constexpr double kOneGrid = 131072.0;  // buckets up to which one grid for all copies is the shorter way
+constexpr double kSeveral = 8.0;       // copies from which on grids may grow with them
+constexpr double kCoarsest = 64.0;     // times the step that is right, where one law alone is too wide for that
+
+// Copies composed on grids that grow with them.
+Discrete composed_list(const Part& part, const Plan& plan, double width, StopCheck stop) {
+    const double c = plan.tilt;
+    const bool laplace = part.law && part.law->kind() == LawKind::laplace;
+    const double apart = laplace ? 2.0 * part.law->parameters()[0] : 0.0;
+    const detail::LadderPlan ladder = detail::ladder_plan(part.copies, c, width, apart);
+    double step = ladder.step(part.copies);
+    Discrete list;
+    if (part.block) {
+        // Atoms lie between the points, which costs to first order: more points than that.
+        const double range = part.block->loss.back() - part.block->loss.front();
+        const bool lattice = part.block->step > 0.7 * step;
+        step = lattice ? part.block->step : std::max(0.25 * step, range / 1e6);
+        list = discretise(*part.block, step, c);
+    } else {
+        for (const double right = step;; step *= 2.0) {
+            if (laplace) step = apart / std::ceil(apart / step);
+            try {
+                list = discretise(*part.law, step, c, c, c, true, stop);
+                break;
+            } catch (const std::length_error&) {
+                if (step > kCoarsest * right) throw;
+            }
+        }
+    }
+    detail::tilt(list, {c, c, c});
+    return detail::climb(std::move(list), part.copies, ladder, stop);
+}
+
+// Blocks that occur once, composed with each other as far as that goes.
+void join_blocks(std::vector<AtomBlock>& blocks, const detail::Tilts& tilts, StopCheck stop) {
+    const auto spread = [](const AtomBlock& b) { return detail::spread_share(b) > 1e-3; };
+    for (std::size_t i = 0; i < blocks.size(); ++i)
+        for (std::size_t j = i + 1; j < blocks.size();) {
+            std::optional<AtomBlock> both;
+            if (blocks[i].copies == 1.0 && blocks[j].copies == 1.0 && spread(blocks[i]) && spread(blocks[j]))
+                both = detail::joined(blocks[i], blocks[j], tilts, stop);
+            if (!both) {
+                ++j;
+                continue;
+            }
+            blocks[i] = std::move(*both);
+            blocks.erase(blocks.begin() + static_cast<std::ptrdiff_t>(j));
+        }
+}
 
 // Copies composed before they are put on a grid, which is made finer until the width is reached.
 LogBounds thorough_delta(const Composition& comp, double epsilon, const BucketQuery& query, StopCheck stop) {
     Plan plan = place_plan(comp, epsilon, stop);
     if (!plan.valid) refuse(kInf);
-    std::vector<std::vector<AtomBlock>> blocks;
-    std::vector<Part> parts;
+    const detail::Tilts tilts = {plan.near, plan.tilt, plan.far};
+    std::vector<AtomBlock> blocks;
+    std::vector<Part> laws;
     // Gaussians are one Gaussian.
     LawPtr gaussian;
-    if (query.step == 0.0) {
-        double rho = 0.0, rho_err = 0.0;
-        for (const Term& t : comp.terms)
-            if (t.law->kind() == LawKind::gaussian) {
-                const std::vector<double> p = t.law->parameters();
-                rho += t.copies * p[0];
-                rho_err = std::max(rho_err, p[1]);
-            }
-        if (rho > 0.0 && rho < kInf) {
-            gaussian = gaussian_law_of_rho(rho, rho_err + (2.0 + static_cast<double>(comp.terms.size())) * kRound);
-            parts.push_back({&*gaussian, nullptr, 1.0});
+    double rho = 0.0, rho_err = 0.0;
+    for (const Term& t : comp.terms)
+        if (t.law->kind() == LawKind::gaussian) {
+            const std::vector<double> p = t.law->parameters();
+            rho += t.copies * p[0];
+            rho_err = std::max(rho_err, p[1]);
         }
+    if (rho > 0.0 && rho < kInf) {
+        gaussian = gaussian_law_of_rho(rho, rho_err + (2.0 + static_cast<double>(comp.terms.size())) * kRound);
+        laws.push_back({&*gaussian, nullptr, 1.0});
     }
     for (const Term& t : comp.terms) {
         if (gaussian && t.law->kind() == LawKind::gaussian) continue;
-        blocks.push_back(detail::atom_blocks(*t.law, t.copies, {plan.near, plan.tilt, plan.far}, stop));
-        for (const AtomBlock& b : blocks.back()) parts.push_back({nullptr, &b, b.copies});
-        if (blocks.back().empty()) parts.push_back({&*t.law, nullptr, t.copies});
+        std::vector<AtomBlock> made = detail::atom_blocks(*t.law, t.copies, tilts, stop);
+        if (made.empty()) laws.push_back({&*t.law, nullptr, t.copies});
+        for (AtomBlock& b : made) blocks.push_back(std::move(b));
     }
-    double width = query.width;
-    set_step(plan, fitting_step(plan, parts, width, true));
-    // A quarter of the width is used where nothing lies between the points: twice the step will do.
-    if (plan.count > kFinest && plan.count < 1.9 * kFinest) set_step(plan, 2.0 * plan.distance / (kFinest - 16.0));
-    refuse(plan.count);
-    LogBounds out = answer(comp, parts, epsilon, plan, stop);
-    // Finer grids while that helps: the width falls like the square of the step where laws are dense, like the
-    // step where atoms lie between its points. A law that is wider than the window sets a limit of its own.
-    double most = kFinest;
-    for (int i = 0; i < kFinerGrids && plan.count < 0.9 * most; ++i) {
-        const double found = std::expm1(out.log_upper - out.log_lower);
-        if (found <= query.width) break;
-        const double ratio = 0.6 * query.width / found;
-        const double finer = std::max(i == 0 ? std::sqrt(ratio) : ratio, 1.01 * plan.count / most);
-        const Plan before = plan;
-        width = std::min(width, query.width) * finer * finer;
+    const auto attempt = [&](double width, bool first) {
+        std::vector<Part> parts = laws;
+        for (const AtomBlock& b : blocks) parts.push_back({nullptr, &b, b.copies});
         set_step(plan, fitting_step(plan, parts, width, true));
-        if (!(plan.step < 0.97 * before.step)) set_step(plan, before.step * finer);
-        if (!(plan.count <= most)) set_step(plan, 2.0 * plan.distance / (most - 16.0));
-        try {
-            const LogBounds next = answer(comp, parts, epsilon, plan, stop);
-            out = {std::max(out.log_lower, next.log_lower), std::min(out.log_upper, next.log_upper)};
-        } catch (const std::length_error&) {
-            most = std::sqrt(before.count * plan.count);
-            width /= finer * finer;
-            plan = before;
+        const auto several =
+            std::count_if(parts.begin(), parts.end(), [](const Part& t) { return t.copies >= kSeveral; });
+        std::vector<Discrete> lists;
+        if (plan.count > kOneGrid && several > 0) {
+            // Half of the width for the last grid, half for those before.
+            lists.reserve(parts.size());
+            for (Part& t : parts)
+                if (t.copies >= kSeveral) {
+                    lists.push_back(composed_list(t, plan, 0.5 * width / static_cast<double>(several), stop));
+                    t = {nullptr, nullptr, 1.0, &lists.back()};
+                }
+            set_step(plan, fitting_step(plan, parts, 0.5 * width, true));
         }
+        if (plan.count > kFinest && (!first || plan.count < 1.9 * kFinest))
+            set_step(plan, 2.0 * plan.distance / (kFinest - 16.0));
+        refuse(plan.count);
+        return answer(comp, parts, epsilon, plan, stop);
+    };
+    double width = query.width;
+    Answer found = attempt(width, true);
+    LogBounds out = found.bounds;
+    out.log_upper = std::min(out.log_upper, nothing_known(comp, epsilon, plan.tilt, stop).log_upper);
+    // Finer grids while that helps: the width falls like the square of the step where laws are dense, like the
+    // step where atoms lie between its points. Atoms of several laws together lie closer.
+    for (int i = 0; i < kFinerGrids && plan.count < 0.9 * kFinest; ++i) {
+        const double now = std::expm1(out.log_upper - out.log_lower);
+        if (now <= query.width || found.floor > 0.7 * query.width) break;
+        if (i == 0) join_blocks(blocks, tilts, stop);
+        const double ratio = std::max(0.01, 0.6 * query.width / now);
+        width *= i == 0 ? ratio : ratio * ratio;
+        try {
+            found = attempt(width, false);
+        } catch (const std::length_error&) {
+            break;
+        }
+        out = {std::max(out.log_lower, found.bounds.log_lower), std::min(out.log_upper, found.bounds.log_upper)};
+        if (i > 0 && std::expm1(out.log_upper - out.log_lower) > 0.8 * now) break;
     }
     return out;
 }
@@ -594,10 +527,17 @@ LogBounds bucket_delta(const Composition& comp, double epsilon, const BucketQuer
         return spectral_delta(comp, epsilon, stop);
     const bool on_lattice = comp.lattice.step > 0.0 && query.step == 0.0;
     const bool thorough = query.thorough && query.step == 0.0;
+    if (thorough && comp.infinite_mass_lower() > 0.0) {
+        // Beside infinite mass the rest may be nothing.
+        const double rest = log_chernoff_above(comp, epsilon, stop);
+        const LogBounds out = add_infinite_mass(comp, {-kInf, rest});
+        if (std::expm1(out.log_upper - out.log_lower) < 0.01 * query.width) return out;
+    }
     if (thorough && !on_lattice) return thorough_delta(comp, epsilon, query, stop);
     const Plan plan = make_plan(comp, epsilon, query, stop);
+    if (thorough && plan.valid && !(plan.count <= kFinest)) return thorough_delta(comp, epsilon, query, stop);
     refuse(plan.count);
-    LogBounds out = answer(comp, laws_of(comp), epsilon, plan, stop);
+    LogBounds out = answer(comp, laws_of(comp), epsilon, plan, stop).bounds;
     if (!thorough || std::expm1(out.log_upper - out.log_lower) <= query.width) return out;
     try {
         const LogBounds next = thorough_delta(comp, epsilon, query, stop);

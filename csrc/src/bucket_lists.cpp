@@ -46,40 +46,37 @@ const Rule& rule_for(double length, double longest) {
 constexpr double kPanelTurn = 0.7;
 constexpr double kMassErr = 4e-13;
 
-// Collects point masses into both lists.
+// Collects masses into both lists: of points, or of densities, half a cell of which is merged to one point for the
+// lower list. The masses of points may be tilted: e^{tilt loss} times the true ones, of which those in the lists
+// are then too.
 class Collector {
 public:
-    Collector(double step, double offset, double low, double high) : step_(step), offset_(offset) {
+    Collector(double step, double offset, double low, double high, bool dense, double tilt = 0.0)
+        : step_(step), offset_(offset), tilt_(tilt), dense_(dense) {
         const double from = std::floor((low - offset) / step) - 1.0;
         const double to = std::ceil((high - offset) / step) + 1.0;
         refuse(to - from + 1.0);
         first_ = static_cast<std::int64_t>(from);
         size_ = static_cast<std::size_t>(to - from) + 1;
         upper_.assign(size_, 0.0);
-        around_.assign(size_, 0.0);
-        lift_.assign(size_, 0.0);
+        if (dense) points_.assign(2 * size_, {0.0, 0.0});
         denominator_ = -std::expm1(-step);
-        grow_ = std::exp(step);
     }
     double point(double n) const { return offset_ + step_ * n; }
 
-    // A mass whose loss is `above` beyond grid point n, 0 <= above <= step; nearest: belongs to the upper half of
-    // that cell.
-    void add(double n, double above, double mass, bool nearest_is_next) {
-        add_fallen(index(n), std::min(denominator_, -std::expm1(-above)), mass, nearest_is_next);
+    // A mass whose loss is `above` beyond grid point n, 0 <= above <= step, in one of the halves of that cell.
+    void add(double n, double above, double mass, bool second_half) {
+        add_fallen(index(n), std::min(denominator_, -std::expm1(-above)), mass, second_half);
     }
     // The same for fall = 1 - e^-above, 0 <= fall <= 1 - e^-step. One exponential for all: 1 - e^-above is the
-    // share of the upper point, e^-above - e^-step of the lower, both over 1 - e^-step, and 1 - e^{step-above} =
-    // -e^step (e^-above - e^-step). The rounding of the difference moves the loss by less than step times 2 kLibm,
-    // within the error charged for a mass.
-    void add_fallen(std::size_t i, double fall, double mass, bool nearest_is_next) {
-        const double rest = denominator_ - fall;
+    // share of the upper point, e^-above - e^-step of the lower, both over 1 - e^-step. The rounding of the
+    // difference moves the loss by less than step times 2 kLibm, within the error charged for a mass.
+    void add_fallen(std::size_t i, double fall, double mass, bool second_half) {
         upper_[i + 1] += mass * (fall / denominator_);
-        upper_[i] += mass * (rest / denominator_);
-        const std::size_t j = nearest_is_next ? i + 1 : i;
-        around_[j] += mass;
-        lift_[j] += mass * (nearest_is_next ? (rest > 0.0 ? -grow_ * rest : 0.0)
-                                            : fall);  // sum of mass (1 - e^{-(l - point)})
+        upper_[i] += mass * ((denominator_ - fall) / denominator_);
+        Placed& half = points_[2 * i + (second_half ? 1 : 0)];
+        half.mass += mass;
+        half.position += mass * fall;  // until merge_halves()
     }
     double largest_fall() const { return denominator_; }
     std::size_t index(double n) const { return static_cast<std::size_t>(static_cast<std::int64_t>(n) - first_); }
@@ -95,7 +92,7 @@ public:
             scaled[q] = weight[q] * factor;
             share[q] = -std::expm1(-at[q]) / denominator_;
             rest[q] = -std::exp(-at[q]) * std::expm1(at[q] - step_) / denominator_;
-            lift[q] = -std::expm1(2 * q < points ? -at[q] : step_ - at[q]);
+            lift[q] = -std::expm1(-at[q]);
         }
         for (double n = first; n < first + count; n += kCells) {
             const int cells = static_cast<int>(std::min<double>(kCells, first + count - n));
@@ -123,16 +120,16 @@ public:
                     lifted[side] += mass * lift[q];
                 }
                 for (int side = 0; side < 2; ++side) {
-                    const std::size_t j = i + static_cast<std::size_t>(k + side);
-                    upper_[j] += up[side];
-                    around_[j] += around[side];
-                    lift_[j] += lifted[side];
+                    const std::size_t j = i + static_cast<std::size_t>(k);
+                    upper_[j + static_cast<std::size_t>(side)] += up[side];
+                    points_[2 * j + static_cast<std::size_t>(side)].mass += around[side];
+                    points_[2 * j + static_cast<std::size_t>(side)].position += lifted[side];
                 }
             }
         }
     }
-    // moved: how far the atom may be moved onto a point; the caller charges it.
-    void add_atom(double loss, double mass, double moved = 0.0) {
+    // moved: how far the point may be moved onto one of the grid; the caller charges it.
+    void add_point(double loss, double upper, double lower, double moved = 0.0) {
         const double n = std::floor((loss - offset_) / step_);
         double above = loss - point(n);
         double at = n;
@@ -152,149 +149,164 @@ public:
         if (above <= snap) above = 0.0;
         const std::size_t i = index(at);
         const double share = std::min(1.0, -std::expm1(-above) / denominator_);
-        upper_[i + 1] += mass * share;
-        upper_[i] += mass * (1.0 - share);
-        atoms_.push_back({i, above, mass});
+        upper_[i + 1] += upper * share * std::exp(tilt_ * (step_ - above));
+        upper_[i] += upper * (1.0 - share) * std::exp(-tilt_ * above);
+        (dense_ ? atoms_ : points_).push_back({static_cast<double>(i) + above / step_, lower});
+        run_ = i == last_ ? run_ + 1 : 1;
+        last_ = i;
+        longest_run_ = std::max(longest_run_, run_);
     }
-    // Where one cell holds a tenth of the mass tilted by c: how far its mean is from its point, else 0.
-    double heap(double c) const {
-        double total = 0.0, most = 0.0, top = -kInf;
-        std::size_t at = 0;
-        for (std::size_t j = 0; j < size_; ++j) {
-            total += around_[j];
-            most = std::max(most, around_[j]);
-        }
-        if (most < 0.02 * total) return 0.0;  // the usual case, without exponentials
-        total = most = 0.0;
-        for (std::size_t j = 0; j < size_; ++j)
-            if (around_[j] > 0.0) top = std::max(top, std::log(around_[j]) + c * loss_of(j));
-        for (std::size_t j = 0; j < size_; ++j) {
-            if (!(around_[j] > 0.0)) continue;
-            const double w = std::exp(std::log(around_[j]) + c * loss_of(j) - top);
-            total += w;
-            if (w > most) most = w, at = j;
-        }
-        return most > 0.1 * total ? -std::log1p(-lift_[at] / around_[at]) : 0.0;
-    }
+    void add_atom(double loss, double mass, double moved = 0.0) { add_point(loss, mass, mass, moved); }
+    // Points, if they came in order, that share a bucket of either list, at most.
+    double most_together() const { return 2.0 * longest_run_ + most_merged_; }
     Buckets finish() {
         Buckets out;
         out.step = step_;
         out.offset = offset_;
         out.first = first_;
         out.upper.mass = std::move(upper_);
-        out.lower.mass = even_out();
-        gather_atoms(out.lower.mass);
         out.mass_err = kMassErr;
+        sort_points();
+        out.lower.mass.assign(size_, 0.0);
+        gather_points(out.lower.mass);
         return out;
     }
 
 private:
-    double loss_of(std::size_t j) const {
-        return point(static_cast<double>(first_ + static_cast<std::int64_t>(j)));
-    }
-
     struct Placed {
-        std::size_t at;  // grid point at or below
-        double above;
+        double position;  // in steps from the first grid point
         double mass;
     };
-    // Atoms into the lower list, from the top: those of one cell [point, point + step) are merged with as much of
-    // the atoms below the point as takes the merged ratio down to the point's. Shares of atoms are random
-    // post-processing. What finds nothing below is rounded down.
-    void gather_atoms(std::vector<double>& lower) {
-        const auto higher = [](const Placed& a, const Placed& b) {
-            return a.at != b.at ? a.at > b.at : a.above > b.above;
-        };
-        if (!std::is_sorted(atoms_.begin(), atoms_.end(), higher)) {
-            std::reverse(atoms_.begin(), atoms_.end());
-            if (!std::is_sorted(atoms_.begin(), atoms_.end(), higher))
-                std::sort(atoms_.begin(), atoms_.end(), higher);
+
+    // In rising order, halves of cells as the points they merge to.
+    void sort_points() {
+        const auto lower = [](const Placed& a, const Placed& b) { return a.position < b.position; };
+        if (dense_) {
+            // 1 - e^-above is known to the error of the rule.
+            slack_ = 1e-12 * step_;
+            for (std::size_t m = 0; m < points_.size(); ++m) {
+                Placed& p = points_[m];
+                const double from = 0.5 * static_cast<double>(m);
+                const double above = p.mass > 0.0 ? -std::log1p(-p.position / p.mass) / step_ : 0.0;
+                p.position = std::min(from + 0.5, std::max(from, static_cast<double>(m / 2) + above));
+            }
+            for (const Placed& a : atoms_)
+                points_.insert(std::upper_bound(points_.begin(), points_.end(), a, lower), a);
+        } else if (!std::is_sorted(points_.begin(), points_.end(), lower)) {
+            std::reverse(points_.begin(), points_.end());
+            if (!std::is_sorted(points_.begin(), points_.end(), lower))
+                std::sort(points_.begin(), points_.end(), lower);
         }
-        const std::size_t n = atoms_.size();
-        for (std::size_t k = 0; k < n;) {
-            const std::size_t point = atoms_[k].at;
-            // sum of mass (1 - e^{-(l - point)}) over the atoms above it
+    }
+
+    // Points into the lower list, from the top: those of one cell [point, point + step) are merged with as much of
+    // the points below as takes the merged ratio down to the grid point's. Shares of points are random
+    // post-processing. Where points are closer than the grid it is best to merge half a cell above a grid point
+    // and half a cell below it: beyond that only half of a point is taken, so that groups that begin with more
+    // than half a cell, or with an atom, are followed by even ones again. What finds nothing below is raised or
+    // rounded down.
+    void gather_points(std::vector<double>& lower) {
+        const bool fine = !points_.empty() && static_cast<double>(points_.size()) >
+                                                  1.5 * (points_.back().position - points_.front().position);
+        for (std::size_t k = points_.size(); k > 0;) {
+            if (!(points_[k - 1].mass > 0.0)) {
+                --k;
+                continue;
+            }
+            const double point = std::floor(points_[k - 1].position);
+            const std::size_t end = k;
+            // sum of mass (1 - e^{-(l - point)}) over the points above it
             double surplus = 0.0, merged = 0.0;
-            const std::size_t from = k;
-            for (; k < n && atoms_[k].at == point; ++k) {
-                surplus += atoms_[k].mass * -std::expm1(-atoms_[k].above);
-                merged += atoms_[k].mass;
+            for (; k > 0 && points_[k - 1].position >= point; --k) {
+                const double above = step_ * (points_[k - 1].position - point);
+                const double mass = points_[k - 1].mass * std::exp(-tilt_ * above);
+                surplus += mass * fall_of(above);
+                merged += mass;
             }
+            double count = static_cast<double>(end - k);
             // Less than the surplus allows by more than its sums' roundings and those of the deficits.
-            surplus *= 1.0 - 1e-12 - 4.0 * kRound * static_cast<double>(k - from);
-            while (k < n && surplus > 0.0) {
-                Placed& a = atoms_[k];
-                const double each = std::expm1(step_ * static_cast<double>(point - a.at) - a.above);
-                if (!(each > 0.0)) break;
-                if (a.mass * each * (1.0 + 1e-14) <= surplus) {
-                    surplus = (surplus - a.mass * each) * (1.0 - 4.0 * kRound) - 4.0 * kRound * surplus;
-                    merged += a.mass;
-                    ++k;
-                } else {
-                    const double share = surplus / each * (1.0 - 1e-14);
-                    merged += share;
-                    a.mass -= share;
-                    break;
-                }
-            }
-            lower[point] += merged;
+            surplus *= 1.0 - 1e-12 - 4.0 * kRound * count;
+            for (int pass = fine ? 0 : 1; pass < 2 && surplus > 0.0; ++pass)
+                take_below(k, point, pass == 0, surplus, merged, count);
+            if (surplus > 0.0) merged -= raise(lower, k, end, point, surplus);
+            lower[static_cast<std::size_t>(point)] += merged;
+            most_merged_ = std::max(most_merged_, count);
         }
     }
+    // 1 - e^-above and e^below - 1, on the safe side of what is known of the position.
+    double fall_of(double above) const { return -std::expm1(-std::max(0.0, above - slack_)); }
+    double rise_of(double below) const { return std::expm1(below + slack_); }
 
-    // lift_[j]/around_[j] = 1 - e^{-h}: cell j merges to point + h. Where h < 0 it takes a share of the cell
-    // above, as much as lifts to the point what it has not given away so far (what it gives later leaves it
-    // above); where h > 0 it takes a share of the cell below, as much as leaves it at its point: those come second
-    // and from the top, when all that cell j gives is known (to j - 1 where that has h < 0, to j + 1 where that
-    // has h > 0). What is left above its point is rounded down.
-    std::vector<double> even_out() const {
-        constexpr double kMost = 0.5;   // of a cell, given away in all
-        constexpr double kOnce = 0.25;  // and to one other
-        // lift_ is a difference of sums of step * around_, with their roundings.
-        const double margin = std::min(0.1, 1e-9 + 256.0 * kRound / step_);
-        std::vector<double> share(size_, 0.0);  // of cell j, given away
-        std::vector<double> out(size_, 0.0);    // what is gained, in the end all of it
-        const double shrink = std::exp(-step_);
-        std::vector<std::size_t> down;  // cells that have to be rounded down by a whole step
-        for (std::size_t j = 1; j + 1 < size_; ++j) {
-            if (!(around_[j] > 0.0) || !(lift_[j] < 0.0)) continue;
-            // 1 - e^{-(l - point_j)} of the cell above: 1 - e^{-step} (1 - lift/around)
-            const double height =
-                around_[j + 1] > 0.0 ? 1.0 - shrink * (1.0 - lift_[j + 1] / around_[j + 1]) : 0.0;
-            const double need =
-                height > 0.0 ? -lift_[j] * (1.0 - share[j]) / (height * around_[j + 1]) * (1.0 + margin) : kInf;
-            if (need < kOnce && share[j + 1] + need < kMost) {
-                share[j + 1] += need;
-                out[j] += need * around_[j + 1];
+    void take_below(std::size_t k, double point, bool halves, double& surplus, double& merged, double& count) {
+        constexpr double kHalf = 0.55;
+        constexpr double kFar = 64.0;
+        for (std::size_t q = k; q > 0 && surplus > 0.0; --q) {
+            Placed& p = points_[q - 1];
+            if (!(p.mass > 0.0)) continue;
+            const double distance = point - p.position;
+            const double each = rise_of(step_ * distance);
+            const double turn = std::exp(tilt_ * step_ * distance);
+            const bool whole = !halves || distance <= kHalf || distance > kFar;
+            const double taken = whole ? p.mass : 0.5 * p.mass;
+            count += 1.0;
+            if (taken * turn * each * (1.0 + 1e-14) <= surplus) {
+                surplus = (surplus - taken * turn * each) * (1.0 - 4.0 * kRound) - 4.0 * kRound * surplus;
+                merged += taken * turn;
+                p.mass = whole ? 0.0 : taken;
             } else {
-                down.push_back(j);
+                const double share = surplus / each * (1.0 - 1e-14);
+                merged += share;
+                p.mass = std::max(0.0, p.mass - share / turn);
+                surplus = 0.0;
             }
         }
-        for (std::size_t j = size_ - 1; j-- > 1;) {
-            if (!(around_[j] > 0.0) || !(lift_[j] > 0.0) || !(around_[j - 1] > 0.0)) continue;
-            const double depth = grow_ * (1.0 - lift_[j - 1] / around_[j - 1]) - 1.0;
-            if (!(depth > 0.0)) continue;
-            const double want = lift_[j] * (1.0 - share[j]) / (depth * around_[j - 1]) * (1.0 - margin);
-            const double given = std::min({want, kOnce, kMost - share[j - 1]});
-            if (!(given > 0.0)) continue;
-            share[j - 1] += given;
-            out[j] += given * around_[j - 1];
-        }
-        for (std::size_t j = 0; j < size_; ++j) out[j] += around_[j] * (1.0 - share[j]);
-        for (const std::size_t j : down) {
-            // Without what it was given (nothing: it gave up), the rest of cell j moves to the point below.
-            const double rest = around_[j] * (1.0 - share[j]);
-            out[j] -= rest;
-            if (out[j] < 0.0) out[j] = 0.0;
-            out[j - 1] += rest;
-        }
-        return out;
     }
 
-    double step_, offset_, denominator_ = 1.0, grow_ = 1.0;
+    // A group [k, end) with nothing below that could take its surplus: as much of its highest points as makes it
+    // is merged to the grid point above instead, with shares of what has been merged to the grid points beyond
+    // that. What leaves the group.
+    double raise(std::vector<double>& lower, std::size_t k, std::size_t end, double point, double surplus) const {
+        constexpr std::size_t kReach = 64;
+        const auto next = static_cast<std::size_t>(point) + 1;
+        const std::size_t last = std::min(size_, next + 1 + kReach);
+        const auto beyond = [&](std::size_t j) { return step_ * static_cast<double>(j - next); };
+        double available = 0.0;
+        for (std::size_t j = next + 1; j < last; ++j)
+            available += 0.5 * lower[j] * std::exp(-tilt_ * beyond(j)) * fall_of(beyond(j));
+        // All that would have to be raised, and what that needs.
+        surplus *= 1.0 - 1e-12 - 4.0 * kRound * static_cast<double>(end - k);
+        double left = surplus, leaves = 0.0, arrives = 0.0, deficit = 0.0;
+        for (std::size_t i = end; i > k && left > 0.0; --i) {
+            const double above = step_ * (points_[i - 1].position - point);
+            const double mass = points_[i - 1].mass * std::exp(-tilt_ * above);
+            const double fall = -std::expm1(-(above + slack_));
+            const double share = mass * fall <= left ? 1.0 : left / (mass * fall);
+            const double raised = mass * share;
+            left -= raised * fall;
+            leaves += raised;
+            arrives += raised * std::exp(tilt_ * step_);
+            deficit += raised * std::exp(tilt_ * step_) * rise_of(step_ - above);
+        }
+        if (!(available > 0.0) || !(deficit > 0.0)) return 0.0;
+        deficit *= 1.0 + 1e-11;
+        const double part = std::min(1.0, available / deficit * (1.0 - 1e-11));
+        const double share = 0.5 * std::min(1.0, part * deficit / available);
+        for (std::size_t j = next + 1; j < last; ++j) {
+            const double taken = share * lower[j];
+            lower[j] -= taken;
+            lower[next] += taken * std::exp(-tilt_ * beyond(j));
+        }
+        lower[next] += part * arrives;
+        return part * leaves;
+    }
+
+    double step_, offset_, tilt_, denominator_ = 1.0, slack_ = 0.0;
+    bool dense_;
+    double run_ = 0.0, longest_run_ = 0.0, most_merged_ = 0.0;
     std::int64_t first_ = 0;
-    std::size_t size_ = 0;
-    std::vector<double> upper_, around_, lift_;
-    std::vector<Placed> atoms_;
+    std::size_t size_ = 0, last_ = 0;
+    std::vector<double> upper_;
+    std::vector<Placed> points_, atoms_;
 };
 
 // Integrates a density over [low, high] of a coordinate x in which the loss is monotone. `loss_at` and `x_of` are
@@ -309,7 +321,7 @@ void integrate(Collector& out, double step, double low, double high, double long
     const double offset = out.point(0.0);
     double from = std::floor((loss_low - offset) / half);
     const double last = std::floor((loss_high - offset) / half);
-    refuse(last - from);
+    refuse(0.5 * (last - from));
     refuse((high - low) / longest);  // far out in the tail the panels, not the buckets, are the work
     double start = loss_low;
     double edge = rising ? low : high;  // where the last panel ended
@@ -377,7 +389,7 @@ void integrate_mixture(Collector& out, double step, double low, double high, dou
     const double offset = out.point(0.0);
     const double from = std::floor((loss_low - offset) / half);
     const double last = std::floor((loss_high - offset) / half);
-    refuse(last - from);
+    refuse(0.5 * (last - from));
     refuse((high - low) / longest);  // far out in the tail the panels, not the buckets, are the work
     const double sign = removal ? 1.0 : -1.0;
     double edge = removal ? low : high;  // where the last panel ended
@@ -467,7 +479,7 @@ Discrete discretise(const LossLaw& law, double step, double c_near, double c, do
             const double low = c_near * sd - reach;
             const double high = c_far * sd + reach;
             const double longest = sd * kPanelTurn / (std::max(-low, high) + 3.2);
-            Collector collect(step, 0.0, rho + sd * low, rho + sd * high);
+            Collector collect(step, 0.0, rho + sd * low, rho + sd * high, true);
             const double lift =
                 std::min(0.5 * c * c * sd * sd, 0.5 * std::max(low, 0.0) * std::max(low, 0.0) + 600.0);
             out.log_scale = lift;
@@ -480,13 +492,14 @@ Discrete discretise(const LossLaw& law, double step, double c_near, double c, do
                 check);
             out.buckets = collect.finish();
             out.tail = 2.0 * kTail;
+            out.smooth = true;
             // rho is rounded: the exponent of the density moves by x^2/2 times that.
             out.buckets.mass_err += (p[1] + 4.0 * kRound) * (high * high + 4.0 * high * std::sqrt(rho) + 4.0);
             break;
         }
         case LawKind::laplace: {
             const double e = p[0];
-            Collector collect(step, e - step * std::floor(e / step), -e, e);
+            Collector collect(step, e - step * std::floor(e / step), -e, e, true);
             integrate_linear(collect, step, -e, e, 1.0, 0.25, [e](double l) { return 0.5 * (l - e); }, check);
             // Both lie on the grid where the step divides 2 epsilon, but for the roundings of its points.
             out.loss_err = tilted ? 16.0 * kRound * e : 0.0;
@@ -504,12 +517,25 @@ Discrete discretise(const LossLaw& law, double step, double c_near, double c, do
             const double reach = window(kTail);
             const double share0 = 1.0 / (1.0 + (1.0 - q) / q * std::exp(0.5 / s2));
             const double low = -reach * s - 1.0 - std::max(0.0, removal ? -(1.0 + c_near) : c_far) * share0;
-            const double high = reach * s + power;
+            double high = reach * s + power;
             const auto lambda = [=](double x) {
                 const double y = (x - 0.5) / s2;
                 return y < 30.0 ? std::log1p(q * std::expm1(y))
                                 : y + std::log(q) + std::log1p((1.0 - q) / q * std::exp(-y));
             };
+            if (removal && c_near >= 0.0) {
+                // Outputs next to 1 + c, which small rates leave nothing of. From the top, the tilted density is
+                // at most its two factors at the ends of a piece; M(c) >= 1, since c >= 0 times the mean of the
+                // loss, and where the ratio is above 1 the farthest tilt has the most.
+                const double piece = 0.125 * s;
+                double rest = 0.0;
+                while (high - piece > 0.5) {
+                    const double x = high - piece;
+                    rest += 0.05 * std::exp((1.0 + c_far) * lambda(high) - x * x / (2.0 * s2) + 1e-9);
+                    if (!(rest < kTail)) break;
+                    high = x;
+                }
+            }
             const double sign = removal ? 1.0 : -1.0;
             const double longest = std::min(
                 s * kPanelTurn / (reach + (std::fabs(power) + std::max(0.0, c_far)) / s + 3.2), 0.25 * s2);
@@ -519,11 +545,10 @@ Discrete discretise(const LossLaw& law, double step, double c_near, double c, do
             // The short way costs a few roundings of 1 in the loss: too many for losses that are small themselves.
             const bool brief =
                 tilted && step >= 1e-6 && (high + 0.5) / s2 < 600.0 && farthest * farthest / (2.0 * s2) < 690.0;
-            const auto tabulate = [&](Collector& collect) {
-                if (brief) {
-                    integrate_mixture(collect, step, low, high, longest, s2, q, removal, ends[0], ends[1], check);
-                    return;
-                }
+            Collector collect(step, 0.0, ends[0], ends[1], true);
+            if (brief)
+                integrate_mixture(collect, step, low, high, longest, s2, q, removal, ends[0], ends[1], check);
+            else
                 integrate(
                     collect, step, low, high, longest, [=](double x) { return sign * lambda(x); },
                     [=](double l) {
@@ -534,22 +559,12 @@ Discrete discretise(const LossLaw& law, double step, double c_near, double c, do
                         return std::exp(-x * x / (2.0 * s2) + (removal ? loss : 0.0)) * 0.39894228040143267794 / s;
                     },
                     check);
-            };
-            Collector collect(step, 0.0, ends[0], ends[1]);
-            tabulate(collect);
-            // Nearly all losses within a few steps: they count as an atom, which belongs on the grid.
-            const double shift = tilted ? collect.heap(c) : 0.0;
-            if (shift != 0.0) {
-                Collector again(step, shift, ends[0], ends[1]);
-                tabulate(again);
-                out.buckets = again.finish();
-            } else {
-                out.buckets = collect.finish();
-            }
+            out.buckets = collect.finish();
             if (brief)
                 out.loss_err = kMixtureLoss + 4.0 * kRound * std::max(std::fabs(ends[0]), std::fabs(ends[1]));
             out.buckets.mass_err += 1e-13;
-            out.tail = 4.0 * kTail;
+            out.tail = 6.0 * kTail;
+            out.smooth = true;
             break;
         }
         case LawKind::discrete_gaussian: {
@@ -560,7 +575,8 @@ Discrete discretise(const LossLaw& law, double step, double c_near, double c, do
             const double reach = window(kTail) * s + 1.0;
             const double low = -shift * std::max(c_far, 0.0) - reach;
             const double high = reach + shift * std::max(0.0, -c_near);
-            Collector collect(step, rho - step * std::floor(rho / step), rho - slope * high, rho - slope * low);
+            Collector collect(step, rho - step * std::floor(rho / step), rho - slope * high, rho - slope * low,
+                              false);
             refuse(high - low);
             double total = 0.0;
             for (double x = std::ceil(-reach - 3.0 * s); x <= reach + 3.0 * s; x += 1.0)
@@ -587,7 +603,7 @@ Discrete discretise(const LossLaw& law, double step, double c_near, double c, do
                 const double w = std::log(a.mass) + c * a.loss;
                 if (w > heaviest) heaviest = w, anchor = a.loss;
             }
-            Collector collect(step, anchor - step * std::floor(anchor / step), low, high);
+            Collector collect(step, anchor - step * std::floor(anchor / step), low, high, false);
             double mass_err = law.log_mass_err();
             double least = kInf;
             for (const Atom& a : atoms) {
@@ -607,27 +623,140 @@ Discrete discretise(const LossLaw& law, double step, double c_near, double c, do
     return out;
 }
 
+namespace {
+// Relative error of tilted masses that are moved within a few cells: exponentials, at distances that are rounded.
+double moving_err(double c, double low, double high, double offset) {
+    return 4.0 * kLibm + 8.0 * c * kRound * (std::fabs(low) + std::fabs(high) + std::fabs(offset));
+}
+}  // namespace
+
 Discrete discretise(const AtomBlock& block, double step, double c) {
     std::size_t heaviest = 0;
     for (std::size_t i = 0; i < block.mass.size(); ++i)
         if (block.mass[i] > block.mass[heaviest]) heaviest = i;
     const double anchor = block.loss[heaviest];
+    const double offset = anchor - step * std::floor(anchor / step);
     Discrete out;
-    Collector collect(step, anchor - step * std::floor(anchor / step), block.loss.front(), block.loss.back());
-    double turn = 0.0;
-    for (std::size_t i = 0; i < block.mass.size(); ++i) {
-        if (!(block.mass[i] > 0.0)) continue;
-        const double exponent = c * (block.loss[i] - anchor);
-        turn = std::max(turn, std::fabs(exponent));
-        collect.add_atom(block.loss[i], block.mass[i] * std::exp(-exponent), block.loss_err);
-    }
-    out.log_scale = c * anchor - block.log_mass;
+    Collector collect(step, offset, block.loss.front(), block.loss.back(), false, c);
+    for (std::size_t i = 0; i < block.mass.size(); ++i)
+        if (block.mass[i] > 0.0) collect.add_atom(block.loss[i], block.mass[i], block.loss_err);
+    out.tilt = c;
+    out.log_scale = -block.log_mass;
     out.tail = block.tail;
     out.loss_err = 2.0 * block.loss_err;
+    out.underflows = false;
     out.buckets = collect.finish();
-    out.buckets.mass_err += block.mass_err + 1.01 * c * out.loss_err + 2.0 * kLibm + 4.0 * kRound * turn +
-                            4.0 * kRound * (std::fabs(c * anchor) + std::fabs(block.log_mass)) +
-                            static_cast<double>(block.mass.size()) * kRound;
+    // e^{cL} was taken at the rounded loss, and is again where an atom is moved onto a point.
+    out.buckets.mass_err += block.mass_err + 1.01 * c * out.loss_err + 4.0 * kRound * std::fabs(block.log_mass) +
+                            moving_err(c, block.loss.front(), block.loss.back(), offset) +
+                            collect.most_together() * kRound;
+    return out;
+}
+
+Discrete regrid(const Discrete& list, double step) {
+    const Buckets& b = list.buckets;
+    const std::size_t n = b.upper.mass.size();
+    const auto heaviest = static_cast<std::size_t>(std::max_element(b.upper.mass.begin(), b.upper.mass.end()) -
+                                                   b.upper.mass.begin());
+    const double anchor = b.loss(heaviest);
+    const double offset = anchor - step * std::floor(anchor / step);
+    Discrete out;
+    Collector collect(step, offset, b.loss(0), b.loss(n - 1), false, list.tilt);
+    for (std::size_t i = 0; i < n; ++i)
+        if (b.upper.mass[i] > 0.0 || b.lower.mass[i] > 0.0)
+            collect.add_point(b.loss(i), b.upper.mass[i], b.lower.mass[i]);
+    out.buckets = collect.finish();
+    out.tilt = list.tilt;
+    out.tail = list.tail;
+    out.scatter = list.scatter;
+    out.log_scale = list.log_scale;
+    out.underflows = list.underflows;
+    out.smooth = list.smooth;
+    // What a loss is rounded by, here and when it is moved onto a point.
+    const double rounded =
+        8.0 * kRound * (std::fabs(b.loss(0)) + std::fabs(b.loss(n - 1)) + std::fabs(b.offset) + offset);
+    out.loss_err = list.loss_err + rounded;
+    out.buckets.mass_err = b.mass_err + moving_err(list.tilt, b.loss(0), b.loss(n - 1), offset) +
+                           1.01 * list.tilt * rounded + collect.most_together() * kRound;
+    return out;
+}
+
+Powers::Powers(double tilt, double top, const Buckets& buckets) : tilt_(tilt), top_(top), buckets_(buckets) {
+    const double low = tilt * buckets.loss(0) - top;
+    const double high = tilt * buckets.loss(buckets.upper.mass.size() - 1) - top;
+    const double turn = tilt * buckets.step;
+    plain_ = std::fabs(low) < 600.0 && std::fabs(high) < 600.0 && std::fabs(turn) * kBlock < 40.0;
+    for (std::size_t j = 0; plain_ && j < kBlock; ++j) table_[j] = std::exp(turn * static_cast<double>(j));
+}
+
+void Powers::start(std::size_t from) {
+    from_ = from;
+    if (plain_) base_ = std::exp(tilt_ * buckets_.loss(from) - top_);
+}
+
+double Powers::through_logarithm(double mass, std::size_t j) const {
+    return mass > 0.0 ? std::exp(tilt_ * buckets_.loss(from_ + j) - top_ + std::log(mass)) : 0.0;
+}
+
+Tilts tilt(Discrete& list, const Tilts& tilts) {
+    Buckets& b = list.buckets;
+    const std::size_t n = b.upper.mass.size();
+    const double at = tilts.at - list.tilt;
+    const double far = tilts.far - list.tilt;
+    const double near = tilts.near - list.tilt;
+    // Largest tilted mass for each of the three tilts: sums are taken relative to it. Any scale will do as long as
+    // nothing overflows: a sample of the buckets is enough where they are many and vary slowly.
+    const std::size_t stride = list.smooth && n > 4096 ? 16 : 1;
+    const auto largest = [&](double turn) {
+        double top = -kInf;
+        for (std::size_t i = 0; i < n; i += stride)
+            if (b.upper.mass[i] > 0.0) top = std::max(top, turn * b.loss(i) + std::log(b.upper.mass[i]));
+        return top;
+    };
+    const double top = largest(at);
+    const double top_far = largest(far);
+    const double top_near = largest(near);
+    double sum = 0.0, sum_far = 0.0, sum_near = 0.0;
+    Powers here(at, top, b), farther(far, top_far, b), nearer(near, top_near, b);
+    for (std::size_t from = 0; from < n; from += Powers::kBlock) {
+        here.start(from);
+        farther.start(from);
+        nearer.start(from);
+        const std::size_t count = std::min(Powers::kBlock, n - from);
+        double part = 0.0, part_far = 0.0, part_near = 0.0;
+        for (std::size_t j = 0; j < count; ++j) {
+            double& mass = b.upper.mass[from + j];
+            double& low = b.lower.mass[from + j];
+            part_far += farther.times(mass, j);
+            part_near += nearer.times(mass, j);
+            low = here.times(low, j);
+            mass = here.times(mass, j);
+            part += mass;
+        }
+        sum += part;
+        sum_far += part_far;
+        sum_near += part_near;
+    }
+    // Masses that underflowed are below the smallest double each.
+    const auto ends = [&](double turn) { return std::max(turn * b.loss(n - 1), turn * b.loss(0)); };
+    const double lost = list.underflows ? std::log(static_cast<double>(n)) - 744.0 : -kInf;
+    list.tail += std::exp(lost + ends(at) - top);
+    sum_far += std::exp(lost + ends(far) - top_far);
+    sum_near += std::exp(lost + ends(near) - top_near);
+    const double whole = std::log(sum) + top;
+    const Tilts out = {std::log(sum_near) + top_near - list.log_scale, whole - list.log_scale,
+                       std::log(sum_far) + top_far - list.log_scale};
+    // How the sum is rounded does not matter: what the masses are divided by is what the scale is.
+    const double size = std::fabs(at) * (std::fabs(b.loss(0)) + std::fabs(b.loss(n - 1)) + std::fabs(top));
+    b.mass_err += 2.0 * kLibm * (std::fabs(top) + 800.0) + 4.0 * kRound * std::fabs(list.log_scale) +
+                  4.0 * kRound * size + 40.0 * kRound + 4.0 * kLibm + kRound * (1.0 + std::fabs(out.at));
+    const double unit_mass = 1.0 / sum;
+    for (std::size_t i = 0; i < n; ++i) {
+        b.upper.mass[i] *= unit_mass;
+        b.lower.mass[i] *= unit_mass;
+    }
+    list.tilt = tilts.at;
+    list.log_scale = -out.at;
     return out;
 }
 

@@ -19,9 +19,34 @@ void refuse(double buckets);
 struct Discrete {
     Buckets buckets;
     double tail = 0.0;
-    double log_scale = 0.0;  // the masses are exp(log_scale) times the true ones: far tails would underflow
+    double tilt = 0.0;       // the masses are e^{tilt loss} times
+    double log_scale = 0.0;  // e^{log_scale} times the true ones: far tails would underflow
     double loss_err = 0.0;   // largest error of an atom's loss
     bool underflows = true;  // masses may have been lost below the smallest double
+    bool smooth = false;     // they vary slowly
+    double scatter = 0.0;    // L2 norm of errors of masses that may lie anywhere, over the root of the step then
+};
+
+// mass e^{tilt loss - top} over a list: one exponential a block and a table of e^{tilt step j}, or through the
+// logarithm where the factors alone would leave the range of double.
+class Powers {
+public:
+    static constexpr std::size_t kBlock = 64;
+    Powers(double tilt, double top, const Buckets& buckets);
+    void start(std::size_t from);
+    double times(double mass, std::size_t j) const {
+        if (plain_) return mass * (base_ * table_[j]);
+        return through_logarithm(mass, j);
+    }
+
+private:
+    double through_logarithm(double mass, std::size_t j) const;
+
+    double tilt_, top_, base_ = 0.0;
+    const Buckets& buckets_;
+    std::size_t from_ = 0;
+    bool plain_ = false;
+    double table_[kBlock] = {};
 };
 
 // Discretises `law` for use under the tilt c. tilted: the caller charges loss_err.
@@ -29,5 +54,11 @@ Discrete discretise(const LossLaw& law, double step, double c_near, double c, do
                     StopCheck check);
 // The same for copies of a law that have been composed, with the tilt they were composed under.
 Discrete discretise(const AtomBlock& block, double step, double c);
+// A tilted list on a grid of another step.
+Discrete regrid(const Discrete& list, double step);
+
+// Brings a list to the tilt `at` and its upper masses to a sum of 1; the logarithms of their sums under the three
+// tilts, not finite where one leaves the range of double.
+Tilts tilt(Discrete& list, const Tilts& tilts);
 
 }  // namespace dpcore::detail

@@ -1,16 +1,27 @@
 #include "dpcore/fourier.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <stdexcept>
 
 #include "clones.hpp"
 #include "dpcore/certified.hpp"
+#include "precise_complex.hpp"
 
 namespace dpcore {
 
 namespace {
 
-constexpr double kPi = 3.14159265358979323846;
+using detail::PreciseComplex;
+
+// e^{2 pi i j/n}. Two of them are multiplied for a twiddle factor: a table of those needs few.
+PreciseComplex root_of_unity(std::size_t j, std::size_t n) {
+    const DoubleDouble two_pi = {6.28318530717958647692, 2.4492935982947064e-16};
+    const double part = static_cast<double>(j) / static_cast<double>(n);  // exact, as is the product
+    PreciseComplex out = expm1(PreciseComplex{0.0, {two_pi.hi * part, two_pi.lo * part}, 0x1p-100});
+    out.re = out.re + 1.0;
+    return out;
+}
 
 // One pass of the Stockham scheme: `half` butterflies apart, groups of `stride` share a twiddle factor.
 DPCORE_CLONES void pass(const double* __restrict ar, const double* __restrict ai, double* __restrict br,
@@ -55,13 +66,19 @@ void transform(std::vector<double>& re, std::vector<double>& im, double sign, St
     if (n == 1) return;
     const std::size_t half = n / 2;
     std::vector<double> cosine(half), sine(half), tr(n), ti(n);
-    // One eighth of the circle by the library, the rest by symmetry: the library would cost more than the passes.
+    // One eighth of the circle, the rest by symmetry. In double-double: their errors count in every pass.
+    constexpr std::size_t kRow = 64;
     const std::size_t quarter = n / 4;
-    for (std::size_t j = 0; j <= n / 8; ++j) {
-        if (j % 65536 == 0) stop();
-        const double angle = 2.0 * kPi * (static_cast<double>(j) / static_cast<double>(n));
-        cosine[j] = std::cos(angle);
-        sine[j] = std::sin(angle);
+    PreciseComplex row[kRow];
+    for (std::size_t j = 0; j < std::min(kRow, n / 8 + 1); ++j) row[j] = root_of_unity(j, n);
+    for (std::size_t from = 0; from <= n / 8; from += kRow) {
+        if (from % 65536 == 0) stop();
+        const PreciseComplex first = root_of_unity(from, n);
+        for (std::size_t j = from; j < std::min(from + kRow, n / 8 + 1); ++j) {
+            const PreciseComplex& other = row[j - from];
+            cosine[j] = static_cast<double>(first.re * other.re - first.im * other.im);
+            sine[j] = static_cast<double>(first.re * other.im + first.im * other.re);
+        }
     }
     for (std::size_t j = n / 8 + 1; j <= quarter && j < half; ++j) {
         cosine[j] = sine[quarter - j];
@@ -95,9 +112,8 @@ void fourier_inverse(std::vector<double>& re, std::vector<double>& im, StopCheck
 
 double transform_error(std::size_t length) {
     const double t = std::log2(static_cast<double>(length)) + 1.0;
-    // The angle itself is rounded (3 roundings of at most pi), then cos and sin: together below 14 + 2 * 8
-    // roundings.
-    const double mu = 30.0 * kRound;
+    // Twiddle factors are known to 2^-98 and rounded once.
+    const double mu = 1.01 * kRound;
     const double gamma4 = 4.0 * kRound * kSlack;
     const double eta = mu + gamma4 * (1.5 + mu);
     return t * eta / (1.0 - t * eta);

@@ -1,9 +1,8 @@
 // Discrete Fourier transform of a power-of-two length, with a proven error bound.
 //
-// Method:    Stockham autosort, radix 2, on separate real and imaginary parts; twiddle factors straight from sin
-// and cos of
-//            the C library (kLibm each), none by recurrence. No plan is kept: the table costs less than the
-//            transform.
+// Method:    Stockham autosort, radix 2, on separate real and imaginary parts; twiddle factors from two of a table
+// in
+//            double-double arithmetic, rounded once. No plan is kept: the table costs less than the transform.
 // Domain:    length 1 to 2^26; finite values without overflow of their sum.
 // Guarantee: || computed - exact ||_2 <= transform_error(length) * || exact ||_2. Higham, Accuracy and Stability,
 // theorem

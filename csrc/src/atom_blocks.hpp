@@ -33,6 +33,8 @@ struct AtomBlock {
     double copies = 1.0;  // how often the block occurs
 };
 
+// Sum of e^{-x^2/(2 s^2)} over the integers, to 8 roundings and kLibm.
+double discrete_gaussian_sum(double s);
 // Of the (tilted) mass, that of all atoms but the heaviest.
 double spread_share(const AtomBlock& block);
 // Blocks that together are `copies` copies of the law: none where it has no atoms to compose, or too many.

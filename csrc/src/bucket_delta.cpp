@@ -6,43 +6,26 @@
 #include <stdexcept>
 
 #include "bucket_ladder.hpp"
-#include "bucket_lists.hpp"
-#include "dpcore/direct_spectrum.hpp"
+#include "grid_delta.hpp"
+#include "large_steps.hpp"
+#include "large_steps_law.hpp"
 
 namespace dpcore {
 
+using detail::Answer;
 using detail::AtomBlock;
 using detail::Discrete;
 using detail::discretise;
-using detail::ListProduct;
-using detail::Powers;
+using detail::Part;
+using detail::Plan;
 using detail::refuse;
+using detail::set_step;
 
 namespace {
 
 constexpr double kInf = std::numeric_limits<double>::infinity();
 
-// Nanoseconds of a bucket when its law is tabulated and tilted.
-constexpr double kBucketWork = 45.0;
-
 constexpr double kFinest = 0.99 * static_cast<double>(kMaxBuckets);  // what a finer grid may take
-
-// Where a query is answered: tilt, step and length of the transform.
-struct Plan {
-    double tilt = 0.0, far = 0.0, near = 0.0, step = 0.0, mean = 0.0, sd = 0.0, value = 0.0;
-    double distance = 0.0;
-    double count = kInf;
-    bool valid = false;
-};
-
-// A law, or copies of it that have been composed (to atoms, or to a list on a grid of its own), and how often it
-// occurs.
-struct Part {
-    const LossLaw* law = nullptr;
-    const AtomBlock* block = nullptr;
-    double copies = 1.0;
-    const Discrete* list = nullptr;
-};
 
 std::vector<Part> laws_of(const Composition& comp) {
     std::vector<Part> parts;
@@ -63,12 +46,6 @@ Plan place_plan(const Composition& comp, double epsilon, StopCheck stop) {
     plan.distance = place.distance;
     plan.valid = true;
     return plan;
-}
-
-void set_step(Plan& plan, double step) {
-    plan.step = step;
-    plan.count = (2.0 * plan.distance + 8.0 * step) / step;
-    // A law wider than that on its own still has to be tabulated; discretise() refuses beyond the limit.
 }
 
 // The step for a width, among those on which the atoms of one law lie.
@@ -148,249 +125,23 @@ Plan make_plan(const Composition& comp, double epsilon, const BucketQuery& query
     return plan;
 }
 
-// Where a sum left the range of double: no statement but Chernoff's.
-LogBounds nothing_known(const Composition& comp, double epsilon, double c, StopCheck stop) {
-    const double chernoff = log_chernoff_at(comp, epsilon, c, stop);
+// All of delta, from what is known of its finite part.
+LogBounds with_infinite(const Composition& comp, LogBounds finite, double epsilon, double c, StopCheck stop) {
     const double all = comp.log_finite_mass + comp.log_mass_err;
-    return add_infinite_mass(comp, {-kInf, chernoff < all ? chernoff : all});
+    if (!(finite.log_upper < all)) finite.log_upper = all;
+    const double chernoff = log_chernoff_at(comp, epsilon, c, stop);
+    if (chernoff < finite.log_upper) finite.log_upper = chernoff;
+    return add_infinite_mass(comp, finite);
 }
 
-// One release needs no transform: delta straight from the tilted lists.
-LogBounds single_delta(const Composition& comp, const LossLaw& law, double epsilon, double step, double c,
-                       StopCheck stop) {
-    const Discrete d = discretise(law, step, c, c, c, true, stop);
-    const Buckets& b = d.buckets;
-    const std::size_t n = b.upper.mass.size();
-    double top = -kInf;
-    for (std::size_t i = 0; i < n; ++i)
-        if (b.upper.mass[i] > 0.0 && (i % 16 == 0 || n < 4096))
-            top = std::max(top, c * b.loss(i) + std::log(b.upper.mass[i]));
-    if (!std::isfinite(top)) return nothing_known(comp, epsilon, c, stop);
-    // mass (1 - e^{eps - l}) for l > eps, relative to e^{top - c eps}: mass e^{c eps - top} times the payoff.
-    const double scale = c * epsilon - top;
-    if (!(scale < 650.0)) return nothing_known(comp, epsilon, c, stop);
-    const double slip = d.loss_err + 8.0 * kRound *
-                                         (std::fabs(epsilon) + std::fabs(b.loss(0)) + std::fabs(b.loss(n - 1)) +
-                                          std::fabs(b.offset));
-    double upper = 0.0, lower = 0.0, mass = 0.0;
-    const double factor = std::exp(scale);
-    Powers here(c, top, b);
-    // 1 - e^-x from the start of a block on: (1 - e^-y) + e^-y (1 - e^{-step j}), nothing cancels where y >= 0.
-    // Below 0, and where a block straddles it, one by one.
-    double fallen[Powers::kBlock];
-    for (std::size_t j = 0; j < Powers::kBlock; ++j) fallen[j] = -std::expm1(-step * static_cast<double>(j));
-    for (std::size_t from = 0; from < n; from += Powers::kBlock) {
-        const std::size_t count = std::min(Powers::kBlock, n - from);
-        here.start(from);
-        double sum = 0.0;
-        for (std::size_t j = 0; j < count; ++j) sum += here.times(b.upper.mass[from + j], j);
-        mass += sum;
-        const double y = b.loss(from) - epsilon;
-        if (b.loss(from + count - 1) - epsilon + slip <= 0.0) continue;
-        const double whole = y >= 0.0 ? -std::expm1(-y) : 0.0;
-        const double rest = y >= 0.0 ? std::exp(-y) : 0.0;
-        double high = 0.0, low = 0.0;
-        for (std::size_t j = 0; j < count; ++j) {
-            double pay = whole + rest * fallen[j];
-            if (y < 0.0) {
-                const double x = b.loss(from + j) - epsilon;
-                if (x + slip <= 0.0) continue;
-                pay = x > 0.0 ? -std::expm1(-x) : 0.0;
-            }
-            high += b.upper.mass[from + j] * factor * (pay + 1.01 * slip);
-            low += b.lower.mass[from + j] * factor * std::max(0.0, pay - 1.01 * slip);
-        }
-        upper += high;
-        lower += low;
-    }
-    // Tabulated range: all but d.tail of the tilted law.
-    const double pay = std::exp(c * std::log(c) - (1.0 + c) * std::log1p(c));
-    const double outside =
-        (d.tail * 1.01 * mass +
-         static_cast<double>(n) * std::exp(std::max(c * b.loss(n - 1), c * b.loss(0)) - top - 744.0)) *
-        pay;
-    const double slack = b.mass_err * 2.0 + (static_cast<double>(n) + 64.0) * kRound +
-                         8.0 * kLibm * (1.0 + std::fabs(scale)) + 4.0 * kRound * d.log_scale;
-    const double base = top - d.log_scale - c * epsilon;
-    const double high = (upper + outside) * (1.0 + slack);
-    const double low = (lower - outside) * (1.0 - slack);
-    if (!(std::isfinite(high) && std::isfinite(base))) return nothing_known(comp, epsilon, c, stop);
-    return add_infinite_mass(comp, {low > 0.0 ? base + std::log(low) - 4.0 * kRound * std::fabs(base) : -kInf,
-                                    base + std::log(high) + 4.0 * kRound * std::fabs(base)});
+LogBounds intersected(const LogBounds& a, const LogBounds& b) {
+    return {std::max(a.log_lower, b.log_lower), std::min(a.log_upper, b.log_upper)};
 }
 
-// Bounds, and the share of their width that no finer grid would change.
-struct Answer {
-    LogBounds bounds;
-    double floor = 0.0;
-};
-
-Answer delta_on_grid(const Composition& comp, const std::vector<Part>& parts, double epsilon, const Plan& plan,
-                     StopCheck stop) {
-    const double c = plan.tilt;
-    const std::size_t size = detail::transform_length(plan.count);
-    refuse(static_cast<double>(size));
-
-    // Tilted lists of unit mass.
-    double log_scale = 0.0;  // log of the product of the tilted masses (upper lists)
-    double tail = 0.0;       // relative mass of left-out tails
-    double scatter = 0.0;    // errors of lists that were composed on other grids
-    double rel = 0.0;        // relative error of masses, summed over copies
-    double offset = 0.0, offset_err = 0.0;
-    const double c_right = plan.far;
-    const double c_left = plan.near;
-    double log_right = 0.0, log_left = 0.0;
-    double list_top = 0.0, list_bottom = 0.0;  // extremes of the composed lists
-    bool in_range = true;
-    const auto prepare = [&](const Part& t) {
-        stop();
-        Discrete d = t.list    ? detail::regrid(*t.list, plan.step)
-                     : t.block ? discretise(*t.block, plan.step, c)
-                               : discretise(*t.law, plan.step, c_left, c, c_right, true, stop);
-        Buckets& b = d.buckets;
-        const std::size_t n = b.upper.mass.size();
-        stop.spend(kBucketWork * static_cast<double>(n));
-        const detail::Tilts log_mass = detail::tilt(d, {c_left, c, c_right});
-        in_range =
-            in_range && std::isfinite(log_mass.near) && std::isfinite(log_mass.at) && std::isfinite(log_mass.far);
-        log_scale += t.copies * log_mass.at;
-        log_right += t.copies * (log_mass.far + d.tail);
-        log_left += t.copies * (log_mass.near + d.tail);
-        tail += t.copies * d.tail;
-        scatter += t.copies * d.scatter;
-        rel += t.copies * b.mass_err;
-        std::size_t last = n - 1;
-        std::size_t lowest = 0;
-        while (last > 0 && b.upper.mass[last] == 0.0 && b.lower.mass[last] == 0.0) --last;
-        while (lowest < last && b.upper.mass[lowest] == 0.0 && b.lower.mass[lowest] == 0.0) ++lowest;
-        list_top += t.copies * b.loss(last);
-        list_bottom += t.copies * b.loss(lowest);
-        offset += t.copies * b.offset;
-        offset_err += t.copies * d.loss_err +
-                      t.copies * 4.0 * kRound *
-                          (std::fabs(b.offset) +
-                           plan.step * (std::fabs(static_cast<double>(b.first)) + static_cast<double>(n)));
-        return TiltedList{std::move(b.upper.mass), std::move(b.lower.mass), b.first, t.copies};
-    };
-    // The few frequencies that matter first, as long as all lists together are not much longer than a transform's
-    // arrays. What has been prepared is kept: its sums are in the totals. A product costs about a thirtieth of
-    // what a transform there and back takes for an entry.
-    constexpr double kProductsOfEntry = 40.0;
-    const bool single_release = parts.size() == 1 && parts[0].copies == 1.0;
-    std::vector<TiltedList> lists;
-    std::size_t kept = 0;
-    for (const Part& t : parts) {
-        lists.push_back(prepare(t));
-        if (!in_range) return {nothing_known(comp, epsilon, c, stop), kInf};
-        kept += lists.back().upper.size();
-        if (kept > 2 * size) break;
-    }
-    const bool all_kept = lists.size() == parts.size();
-    // delta = exp(log_scale - c eps) sum over n of tilted mass * exp(-c x)(1 - exp(-x)), x = loss - eps > 0. The
-    // window is one period around the centre; eps is somewhere inside or below.
-    const double half = static_cast<double>(size / 2);
-    const auto centre_now = [&] { return std::nearbyint((plan.mean - offset) / plan.step); };
-    const auto slip_now = [&] {
-        return offset_err +
-               4.0 * kRound *
-                   (std::fabs(epsilon) + std::fabs(offset) + plan.step * (std::fabs(centre_now()) + half));
-    };
-    // The weight e^{-cx}(1 - e^{-x}) moves by at most slip (1+c) e^{-cx} e^{c slip} when x is off by slip.
-    const auto drift_now = [&] { return 1.01 * slip_now() * (1.0 + c) * std::exp(c * slip_now()); };
-    double upper = 0.0, lower = 0.0, noise = 0.0;
-    DirectSum few;
-    if (all_kept && !single_release) {
-        const double bottom = centre_now() - half;
-        double from = std::max(bottom, std::floor((epsilon - offset) / plan.step));
-        double x0 = (offset - epsilon) + plan.step * from;
-        for (int i = 0; i < 3 && !(x0 > 0.0); ++i) {
-            from += 1.0;
-            x0 = (offset - epsilon) + plan.step * from;
-        }
-        if (std::fabs(from) < 9e15)
-            few = direct_spectrum(lists, size,
-                                  {c, plan.step, x0, static_cast<std::int64_t>(from), bottom + 2.0 * half - from},
-                                  kProductsOfEntry * static_cast<double>(size * (lists.size() + 1)), stop);
-    }
-    double transform_err = 0.0;  // L2, relative to unit lists
-    if (few.valid) {
-        // All tilted mass, 1, under a weight that drifts by at most drift e^{-cx}, x > -slip.
-        upper = few.upper + 1.01 * drift_now();
-        lower = few.lower - 1.01 * drift_now();
-        noise = few.err;
-    } else {
-        ListProduct product(size);
-        for (std::size_t i = 0; i < parts.size(); ++i) {
-            const TiltedList list = i < lists.size() ? std::move(lists[i]) : prepare(parts[i]);
-            if (!in_range) return {nothing_known(comp, epsilon, c, stop), kInf};
-            product.multiply(list, stop);
-        }
-        product.finish(stop);
-        const std::vector<double>& re = product.upper();
-        const std::vector<double>& im = product.lower();
-        transform_err = product.spectrum_error();
-        const double l2 = product.error();
-
-        // Indices are known modulo the period; the window of one period around the tilted mean decides.
-        const double centre = centre_now();
-        const double start = std::fmod(centre, static_cast<double>(size));
-        const double slip = slip_now();
-        const double drift = drift_now();
-        double weight2 = 0.0;
-        for (std::size_t j = 0; j < size; ++j) {
-            double n = static_cast<double>(j) - start;  // relative to the centre, in [-half, half)
-            while (n >= half) n -= static_cast<double>(size);
-            while (n < -half) n += static_cast<double>(size);
-            const double x = (offset - epsilon) + plan.step * (centre + n);
-            if (x <= -slip) continue;
-            const double fall = std::exp(-c * x);
-            const double middle = x > 0.0 ? fall * -std::expm1(-x) : 0.0;
-            const double w = middle + fall * drift;
-            upper += std::max(0.0, re[j]) * w;
-            weight2 += w * w;
-            lower += std::max(0.0, im[j]) * std::max(0.0, middle - fall * drift);
-        }
-        noise = l2 * std::sqrt(weight2);
-    }
-    const double centre = centre_now();
-    const double slip = slip_now();
-    const double pay = std::exp(c * std::log(c) - (1.0 + c) * std::log1p(c));
-    // Outside the window: tilted mass by Chernoff at c_right and c_left, each relative to exp(log_scale).
-    const double window_top = offset + plan.step * (centre + half - 1.0);
-    const double window_bottom = offset + plan.step * (centre - half);
-    const double above =
-        list_top <= window_top - plan.step ? 0.0 : std::exp(log_right - log_scale - (c_right - c) * window_top);
-    const double under = list_bottom >= window_bottom + plan.step
-                             ? 0.0
-                             : std::exp(log_left - log_scale + (c - c_left) * window_bottom);
-    const double beyond = above + under;
-    // Errors of masses e at x: sum of e w(x) <= ||e||_2 (sum of w(x)^2)^1/2 over points h apart, and that sum is
-    // at most the integral over h, 1/(2c(1+c)(1+2c)h), and the largest of its terms (which the tail holds),
-    // wherever the rest of the composition moves them.
-    const double scattered = 1.01 * scatter / std::sqrt(2.0 * c * (1.0 + c) * (1.0 + 2.0 * c));
-    const double outside = (beyond * 1.01 + tail) * pay * (1.0 + 1e-6) + scattered;
-    const double base = log_scale - c * epsilon;
-    const double slack = rel * 2.0 + 2.0 * c * slip + 8.0 * kLibm +
-                         4.0 * kRound * (std::fabs(log_scale) + std::fabs(c * epsilon)) +
-                         2.0 * static_cast<double>(size) * kRound;
-    const double high = (upper + noise + outside) * (1.0 + slack);
-    const double low = (lower - noise - outside) * (1.0 - slack);
-    // First-order bounds hold while they are small.
-    if (!(std::isfinite(high) && std::isfinite(low) && std::isfinite(base)) || !(slack < 0.1) ||
-        !(transform_err < 0.1))
-        return {nothing_known(comp, epsilon, c, stop), kInf};
-    LogBounds finite = {low > 0.0 ? base + std::log(low) : -kInf, base + std::log(high)};
-    return {add_infinite_mass(comp, finite), 2.0 * ((noise + outside) / high + slack)};
-}
-
-Answer answer(const Composition& comp, const std::vector<Part>& parts, double epsilon, const Plan& plan,
-              StopCheck stop) {
-    if (parts.size() == 1 && parts[0].copies == 1.0 && parts[0].law) {
-        const LawKind kind = parts[0].law->kind();
-        if (kind == LawKind::gaussian || kind == LawKind::subsampled_gaussian)
-            return {single_delta(comp, *parts[0].law, epsilon, plan.step, plan.tilt, stop), 0.0};
-    }
-    return delta_on_grid(comp, parts, epsilon, plan, stop);
+// log(e^a + e^b), to a few roundings.
+double log_sum(double a, double b) {
+    const double top = std::max(a, b);
+    return std::isinf(top) ? top : top + std::log1p(std::exp(std::min(a, b) - top));
 }
 
 constexpr int kFinerGrids = 6;
@@ -416,7 +167,7 @@ Discrete composed_list(const Part& part, const Plan& plan, double width, StopChe
         for (const double right = step;; step *= 2.0) {
             if (laplace) step = apart / std::ceil(apart / step);
             try {
-                list = discretise(*part.law, step, c, c, c, true, stop);
+                list = discretise(*part.law, step, c, c, c, true, stop, part.outputs);
                 break;
             } catch (const std::length_error&) {
                 if (step > kCoarsest * right) throw;
@@ -444,75 +195,227 @@ void join_blocks(std::vector<AtomBlock>& blocks, const detail::Tilts& tilts, Sto
         }
 }
 
-// Copies composed before they are put on a grid, which is made finer until the width is reached.
-LogBounds thorough_delta(const Composition& comp, double epsilon, const BucketQuery& query, StopCheck stop) {
-    Plan plan = place_plan(comp, epsilon, stop);
-    if (!plan.valid) refuse(kInf);
-    const detail::Tilts tilts = {plan.near, plan.tilt, plan.far};
-    std::vector<AtomBlock> blocks;
-    std::vector<Part> laws;
-    // Gaussians are one Gaussian.
-    LawPtr gaussian;
-    double rho = 0.0, rho_err = 0.0;
-    for (const Term& t : comp.terms)
-        if (t.law->kind() == LawKind::gaussian) {
-            const std::vector<double> p = t.law->parameters();
-            rho += t.copies * p[0];
-            rho_err = std::max(rho_err, p[1]);
+// Laws composed before they are put on a grid, which is made finer until a width is reached.
+class Refined {
+public:
+    Refined(const Plan& plan, double epsilon, StopCheck stop)
+        : plan_(plan), tilts_{plan.near, plan.tilt, plan.far}, epsilon_(epsilon), stop_(stop) {}
+
+    void add(const std::vector<Term>& terms) {
+        // Gaussians are one Gaussian.
+        double rho = 0.0, rho_err = 0.0;
+        for (const Term& t : terms)
+            if (t.law->kind() == LawKind::gaussian) {
+                const std::vector<double> p = t.law->parameters();
+                rho += t.copies * p[0];
+                rho_err = std::max(rho_err, p[1]);
+            }
+        if (rho > 0.0 && rho < kInf) {
+            gaussian_ = gaussian_law_of_rho(rho, rho_err + (2.0 + static_cast<double>(terms.size())) * kRound);
+            laws_.push_back({&*gaussian_, nullptr, 1.0});
         }
-    if (rho > 0.0 && rho < kInf) {
-        gaussian = gaussian_law_of_rho(rho, rho_err + (2.0 + static_cast<double>(comp.terms.size())) * kRound);
-        laws.push_back({&*gaussian, nullptr, 1.0});
+        for (const Term& t : terms) {
+            if (gaussian_ && t.law->kind() == LawKind::gaussian) continue;
+            std::vector<AtomBlock> made = detail::atom_blocks(*t.law, t.copies, tilts_, stop_);
+            if (made.empty()) laws_.push_back({&*t.law, nullptr, t.copies});
+            for (AtomBlock& b : made) blocks_.push_back(std::move(b));
+        }
     }
-    for (const Term& t : comp.terms) {
-        if (gaussian && t.law->kind() == LawKind::gaussian) continue;
-        std::vector<AtomBlock> made = detail::atom_blocks(*t.law, t.copies, tilts, stop);
-        if (made.empty()) laws.push_back({&*t.law, nullptr, t.copies});
-        for (AtomBlock& b : made) blocks.push_back(std::move(b));
+    void add(const LossLaw& law, double copies, const detail::Outputs& outputs) {
+        laws_.push_back({&law, nullptr, copies, nullptr, outputs});
     }
-    const auto attempt = [&](double width, bool first) {
-        std::vector<Part> parts = laws;
-        for (const AtomBlock& b : blocks) parts.push_back({nullptr, &b, b.copies});
-        set_step(plan, fitting_step(plan, parts, width, true));
-        const auto several =
-            std::count_if(parts.begin(), parts.end(), [](const Part& t) { return t.copies >= kSeveral; });
+
+    // The finite part of delta.
+    Answer bounds(double asked) {
+        double width = asked;
+        Answer found = attempt(width, true);
+        Answer out = found;
+        // Finer grids while that helps: the width falls like the square of the step where laws are dense, like the
+        // step where atoms lie between its points. Atoms of several laws together lie closer.
+        for (int i = 0; i < kFinerGrids && plan_.count < 0.9 * kFinest; ++i) {
+            const double now = std::expm1(out.bounds.log_upper - out.bounds.log_lower);
+            if (now <= asked || found.floor > 0.7 * asked) break;
+            if (i == 0) join_blocks(blocks_, tilts_, stop_);
+            const double ratio = std::max(0.01, 0.6 * asked / now);
+            width *= i == 0 ? ratio : ratio * ratio;
+            try {
+                found = attempt(width, false);
+            } catch (const std::length_error&) {
+                break;
+            }
+            out.bounds = intersected(out.bounds, found.bounds);
+            if (i > 0 && std::expm1(out.bounds.log_upper - out.bounds.log_lower) > 0.8 * now) break;
+        }
+        return out;
+    }
+
+private:
+    Answer attempt(double width, bool first) {
+        std::vector<Part> parts = laws_;
+        for (const AtomBlock& b : blocks_) parts.push_back({nullptr, &b, b.copies});
+        set_step(plan_, fitting_step(plan_, parts, width, true));
+        const bool one_grid = !(plan_.count > kOneGrid);
+        const auto apart = [&](const Part& t) { return !t.outputs.all() || (!one_grid && t.copies >= kSeveral); };
+        const auto several = std::count_if(parts.begin(), parts.end(), apart);
         std::vector<Discrete> lists;
-        if (plan.count > kOneGrid && several > 0) {
+        if (several > 0) {
             // Half of the width for the last grid, half for those before.
             lists.reserve(parts.size());
             for (Part& t : parts)
-                if (t.copies >= kSeveral) {
-                    lists.push_back(composed_list(t, plan, 0.5 * width / static_cast<double>(several), stop));
+                if (apart(t)) {
+                    lists.push_back(composed_list(t, plan_, 0.5 * width / static_cast<double>(several), stop_));
                     t = {nullptr, nullptr, 1.0, &lists.back()};
                 }
-            set_step(plan, fitting_step(plan, parts, 0.5 * width, true));
+            set_step(plan_, fitting_step(plan_, parts, 0.5 * width, true));
         }
-        if (plan.count > kFinest && (!first || plan.count < 1.9 * kFinest))
-            set_step(plan, 2.0 * plan.distance / (kFinest - 16.0));
-        refuse(plan.count);
-        return answer(comp, parts, epsilon, plan, stop);
-    };
-    double width = query.width;
-    Answer found = attempt(width, true);
-    LogBounds out = found.bounds;
-    out.log_upper = std::min(out.log_upper, nothing_known(comp, epsilon, plan.tilt, stop).log_upper);
-    // Finer grids while that helps: the width falls like the square of the step where laws are dense, like the
-    // step where atoms lie between its points. Atoms of several laws together lie closer.
-    for (int i = 0; i < kFinerGrids && plan.count < 0.9 * kFinest; ++i) {
-        const double now = std::expm1(out.log_upper - out.log_lower);
-        if (now <= query.width || found.floor > 0.7 * query.width) break;
-        if (i == 0) join_blocks(blocks, tilts, stop);
-        const double ratio = std::max(0.01, 0.6 * query.width / now);
-        width *= i == 0 ? ratio : ratio * ratio;
-        try {
-            found = attempt(width, false);
-        } catch (const std::length_error&) {
-            break;
-        }
-        out = {std::max(out.log_lower, found.bounds.log_lower), std::min(out.log_upper, found.bounds.log_upper)};
-        if (i > 0 && std::expm1(out.log_upper - out.log_lower) > 0.8 * now) break;
+        if (plan_.count > kFinest && (!first || plan_.count < 1.9 * kFinest))
+            set_step(plan_, 2.0 * plan_.distance / (kFinest - 16.0));
+        refuse(plan_.count);
+        return detail::grid_delta(parts, epsilon_, plan_, stop_);
     }
+
+    Plan plan_;
+    detail::Tilts tilts_;
+    double epsilon_;
+    StopCheck stop_;
+    LawPtr gaussian_;
+    std::vector<Part> laws_;
+    std::vector<AtomBlock> blocks_;
+};
+
+// The one kind of sampled step of a composition, removed records; none where there are several.
+const Term* sampled_term(const Composition& comp) {
+    const Term* out = nullptr;
+    for (const Term& t : comp.terms)
+        if (t.law->kind() == LawKind::subsampled_gaussian) {
+            if (out != nullptr || t.law->parameters()[2] == 0.0) return nullptr;
+            out = &t;
+        }
     return out;
+}
+
+// Compositions whose tilted law has several humps, with epsilon in a valley between them: by the number of steps
+// with outputs beyond a cut (large_steps.hpp), each of which has a tilt of its own. The finite part.
+class ByLargeSteps {
+public:
+    ByLargeSteps(const Composition& comp, const Term& sampled, double epsilon, StopCheck stop)
+        : sampled_(sampled), epsilon_(epsilon), stop_(stop), places_(comp, epsilon, stop) {
+        for (const Term& t : comp.terms)
+            if (&t != &sampled) others_.push_back(t);
+    }
+
+    LogBounds bounds(double width) {
+        constexpr double kMostPieces = 60.0;
+        const double negligible = std::log(width) - 5.0;
+        struct Piece {
+            Plan plan;
+            double estimate;
+        };
+        std::vector<Piece> pieces;
+        double best = -kInf;
+        for (double m = 0.0; m <= std::min(kMostPieces, sampled_.copies); m += 1.0) {
+            stop_();
+            const Composition about = places_.piece(static_cast<int>(m));
+            pieces.push_back({place_plan(about, epsilon_, stop_), log_delta_estimate(about, epsilon_, stop_)});
+            const Piece& p = pieces.back();
+            if (!p.plan.valid || std::isnan(p.estimate)) return {-kInf, kInf};
+            best = std::max(best, p.estimate);
+            if (m > 0.0 && p.estimate < best + negligible && p.estimate < pieces[pieces.size() - 2].estimate)
+                break;
+        }
+        LogBounds sum = {-kInf, -kInf};
+        for (std::size_t i = 0; i < pieces.size(); ++i) {
+            const int m = static_cast<int>(i);
+            const Plan& plan = pieces[i].plan;
+            const double enough = best + negligible + 2.0;
+            // The last one stands for all that follow.
+            const bool last = i + 1 == pieces.size() && m < sampled_.copies;
+            if (last || pieces[i].estimate < best + negligible) {
+                const double most = moment_bound(m, plan.tilt, last);
+                if (last || most < enough) {
+                    sum.log_upper = log_sum(sum.log_upper, most);
+                    continue;
+                }
+            }
+            Refined piece(plan, epsilon_, stop_);
+            piece.add(others_);
+            if (m < sampled_.copies) piece.add(*sampled_.law, sampled_.copies - m, {-kInf, places_.cut()});
+            if (m > 0) piece.add(*sampled_.law, m, {places_.cut(), kInf});
+            const LogBounds found = piece.bounds(0.7 * width).bounds;
+            const Certified choose = detail::certified_choose(sampled_.copies, m);
+            const double slip = choose.err + 8.0 * kLibm * (1.0 + std::fabs(choose.value.re + found.log_upper));
+            sum = {log_sum(sum.log_lower, found.log_lower + choose.value.re - slip),
+                   log_sum(sum.log_upper, found.log_upper + choose.value.re + slip)};
+        }
+        const double slip = 8.0 * kLibm * (1.0 + std::fabs(sum.log_upper)) * static_cast<double>(pieces.size());
+        return {sum.log_lower - slip, sum.log_upper + slip};
+    }
+
+private:
+    // log of an upper bound of the moment with exponent c of some outputs.
+    double log_moment(double c, const detail::Outputs& outputs) {
+        Discrete list = discretise(*sampled_.law, 0.1 / ((1.0 + c) * std::sqrt(sampled_.copies)), c, c, c, true,
+                                   stop_, outputs);
+        const double log_mass = detail::tilt(list, {c, c, c}).at;
+        return log_mass + list.tail + list.buckets.mass_err + c * list.loss_err;
+    }
+
+    // log of an upper bound of the piece from one moment: C(k, m) A^{k-m} B^m and that of the others. This many or
+    // more: at most the same with all outputs for A.
+    double moment_bound(int m, double c, bool or_more) {
+        const Certified choose = detail::certified_choose(sampled_.copies, m);
+        const double large = m > 0 || or_more ? log_moment(c, {places_.cut(), kInf}) : -kInf;
+        double small = log_moment(c, {-kInf, places_.cut()});
+        if (or_more) small = log_sum(small, large) + 4.0 * kLibm;
+        double out = c * std::log(c) - (1.0 + c) * std::log1p(c) - c * epsilon_;
+        if (!others_.empty()) out = log_chernoff_at(Composition::of(others_), epsilon_, c, stop_);
+        out += choose.value.re + choose.err + (sampled_.copies - m) * small + (m > 0 ? m * large : 0.0);
+        return out + 16.0 * kLibm *
+                         (1.0 + std::fabs(c * epsilon_) + std::fabs(out) + sampled_.copies * std::fabs(small));
+    }
+
+    const Term& sampled_;
+    double epsilon_;
+    StopCheck stop_;
+    detail::LargeStepsPlaces places_;
+    std::vector<Term> others_;
+};
+
+// Whether the law, tilted so that its mean is about epsilon, has next to nothing there: delta by pieces is far
+// below what the tilt of the whole suggests.
+bool in_a_valley(const Composition& comp, double epsilon, StopCheck stop) {
+    if (!detail::several_humps(comp, epsilon, stop)) return false;
+    detail::LargeStepsPlaces places(comp, epsilon, stop);
+    double sum = -kInf;
+    for (int m = 0; m < 4; ++m) {
+        const double piece = log_delta_estimate(places.piece(m), epsilon, stop);
+        if (!std::isnan(piece)) sum = log_sum(sum, piece);
+    }
+    return sum < log_delta_estimate(comp, epsilon, stop) - 5.0;
+}
+
+LogBounds thorough_delta(const Composition& comp, double epsilon, const BucketQuery& query, StopCheck stop) {
+    const Plan plan = place_plan(comp, epsilon, stop);
+    if (!plan.valid) refuse(kInf);
+    const Term* sampled = sampled_term(comp);
+    LogBounds out = {-kInf, kInf};
+    const auto by_pieces = [&] {
+        try {
+            out = intersected(out, ByLargeSteps(comp, *sampled, epsilon, stop).bounds(query.width));
+        } catch (const std::length_error&) {  // what is known stands
+        }
+    };
+    const auto narrow = [&] { return std::expm1(out.log_upper - out.log_lower) <= query.width; };
+    const bool valley = sampled != nullptr && in_a_valley(comp, epsilon, stop);
+    if (valley) by_pieces();
+    if (!narrow()) {
+        Refined whole(plan, epsilon, stop);
+        whole.add(comp.terms);
+        const Answer found = whole.bounds(query.width);
+        out = intersected(out, found.bounds);
+        if (sampled != nullptr && !valley && !narrow() && found.floor > 0.7 * query.width) by_pieces();
+    }
+    return with_infinite(comp, out, epsilon, plan.tilt, stop);
 }
 
 }  // namespace
@@ -537,11 +440,11 @@ LogBounds bucket_delta(const Composition& comp, double epsilon, const BucketQuer
     const Plan plan = make_plan(comp, epsilon, query, stop);
     if (thorough && plan.valid && !(plan.count <= kFinest)) return thorough_delta(comp, epsilon, query, stop);
     refuse(plan.count);
-    LogBounds out = answer(comp, laws_of(comp), epsilon, plan, stop).bounds;
+    LogBounds out = with_infinite(comp, detail::grid_delta(laws_of(comp), epsilon, plan, stop).bounds, epsilon,
+                                  plan.tilt, stop);
     if (!thorough || std::expm1(out.log_upper - out.log_lower) <= query.width) return out;
     try {
-        const LogBounds next = thorough_delta(comp, epsilon, query, stop);
-        out = {std::max(out.log_lower, next.log_lower), std::min(out.log_upper, next.log_upper)};
+        out = intersected(out, thorough_delta(comp, epsilon, query, stop));
     } catch (const std::length_error&) {  // what is known stands
     }
     return out;

@@ -466,7 +466,7 @@ double window(double tolerance) { return std::sqrt(2.0 * std::log(1.0 / toleranc
 }  // namespace
 
 Discrete discretise(const LossLaw& law, double step, double c_near, double c, double c_far, bool tilted,
-                    StopCheck check) {
+                    StopCheck check, Outputs outputs) {
     constexpr double kTail = 1e-16;
     const std::vector<double> p = law.parameters();
     Discrete out;
@@ -516,14 +516,52 @@ Discrete discretise(const LossLaw& law, double step, double c_near, double c, do
             const double power = removal ? 1.0 + std::max(c_far, 0.0) : std::max(-c_near, 0.0);
             const double reach = window(kTail);
             const double share0 = 1.0 / (1.0 + (1.0 - q) / q * std::exp(0.5 / s2));
-            const double low = -reach * s - 1.0 - std::max(0.0, removal ? -(1.0 + c_near) : c_far) * share0;
+            double low = -reach * s - 1.0 - std::max(0.0, removal ? -(1.0 + c_near) : c_far) * share0;
             double high = reach * s + power;
             const auto lambda = [=](double x) {
                 const double y = (x - 0.5) / s2;
                 return y < 30.0 ? std::log1p(q * std::expm1(y))
                                 : y + std::log(q) + std::log1p((1.0 - q) / q * std::exp(-y));
             };
-            if (removal && c_near >= 0.0) {
+            out.tail = 6.0 * kTail;
+            double lift = 0.0;  // of the logarithm of the density, where it would underflow
+            if (!outputs.all()) {
+                out.tail = 0.0;
+                // Below, the ratio is below 1.
+                if (outputs.low > low)
+                    low = outputs.low;
+                else
+                    out.log_missing = -low * low / (2.0 * s2);
+                if (outputs.high < high) {
+                    high = outputs.high;
+                } else {
+                    // Beyond `high` the tilted density falls like e^{-reach x/s} at least; down from there it is
+                    // at most its two factors at the ends of a piece.
+                    const double piece = 0.125 * s;
+                    high = std::max(high, low + reach * s);
+                    const auto height = [&](double x) { return (1.0 + c) * lambda(x) - x * x / (2.0 * s2); };
+                    double peak = height(low);
+                    for (double x = low; x < high; x += piece) peak = std::max(peak, height(x));
+                    double rest = 0.4 / reach * std::exp(height(high) - peak + 1e-9);
+                    while (high - piece > low) {
+                        const double x = high - piece;
+                        const double more =
+                            0.05 * std::exp((1.0 + c) * lambda(high) - x * x / (2.0 * s2) - peak + 1e-9);
+                        if (!(rest + more < 0.01 * kTail)) break;
+                        rest += more;
+                        high = x;
+                    }
+                    const auto plain = [&](double x) { return lambda(x) - x * x / (2.0 * s2); };
+                    lift = std::max(0.0, std::min(600.0 - plain(low), -plain(high)));
+                    out.log_scale = lift;
+                    out.underflows = !(plain(high) + lift > -650.0);
+                    const double above = peak + std::log(rest);
+                    const double top = std::max(above, out.log_missing);
+                    if (std::isfinite(top))
+                        out.log_missing =
+                            top + std::log(std::exp(above - top) + std::exp(out.log_missing - top)) + 1e-9;
+                }
+            } else if (removal && c_near >= 0.0) {
                 // Outputs next to 1 + c, which small rates leave nothing of. From the top, the tilted density is
                 // at most its two factors at the ends of a piece; M(c) >= 1, since c >= 0 times the mean of the
                 // loss, and where the ratio is above 1 the farthest tilt has the most.
@@ -543,8 +581,8 @@ Discrete discretise(const LossLaw& law, double step, double c_near, double c, do
                                     std::max(sign * lambda(low), sign * lambda(high))};
             const double farthest = std::max(-low, high);
             // The short way costs a few roundings of 1 in the loss: too many for losses that are small themselves.
-            const bool brief =
-                tilted && step >= 1e-6 && (high + 0.5) / s2 < 600.0 && farthest * farthest / (2.0 * s2) < 690.0;
+            const bool brief = tilted && lift == 0.0 && step >= 1e-6 && (high + 0.5) / s2 < 600.0 &&
+                               farthest * farthest / (2.0 * s2) < 690.0;
             Collector collect(step, 0.0, ends[0], ends[1], true);
             if (brief)
                 integrate_mixture(collect, step, low, high, longest, s2, q, removal, ends[0], ends[1], check);
@@ -556,14 +594,14 @@ Discrete discretise(const LossLaw& law, double step, double c_near, double c, do
                         return v > -1.0 ? std::min(high, std::max(low, 0.5 + s2 * std::log1p(v))) : low;
                     },
                     [=](double x, double loss) {
-                        return std::exp(-x * x / (2.0 * s2) + (removal ? loss : 0.0)) * 0.39894228040143267794 / s;
+                        return std::exp(lift - x * x / (2.0 * s2) + (removal ? loss : 0.0)) *
+                               0.39894228040143267794 / s;
                     },
                     check);
             out.buckets = collect.finish();
             if (brief)
                 out.loss_err = kMixtureLoss + 4.0 * kRound * std::max(std::fabs(ends[0]), std::fabs(ends[1]));
-            out.buckets.mass_err += 1e-13;
-            out.tail = 6.0 * kTail;
+            out.buckets.mass_err += 1e-13 + 4.0 * kRound * lift;
             out.smooth = true;
             break;
         }
@@ -578,14 +616,12 @@ Discrete discretise(const LossLaw& law, double step, double c_near, double c, do
             Collector collect(step, rho - step * std::floor(rho / step), rho - slope * high, rho - slope * low,
                               false);
             refuse(high - low);
-            double total = 0.0;
-            for (double x = std::ceil(-reach - 3.0 * s); x <= reach + 3.0 * s; x += 1.0)
-                total += std::exp(-x * x / (2.0 * s * s));
+            const double total = discrete_gaussian_sum(s);
             for (double x = std::ceil(low); x <= high; x += 1.0)
                 collect.add_atom(rho - slope * x, std::exp(-x * x / (2.0 * s * s)) / total);
             out.buckets = collect.finish();
-            // Exponents of up to 745 with three roundings, and the plain sum of `total`.
-            out.buckets.mass_err += (high - low + 2.0 * 745.0 * 3.0) * kRound;
+            // Exponents of up to 745 with three roundings, the sum, and atoms that share a bucket.
+            out.buckets.mass_err += (2.0 * 745.0 * 3.0 + 8.0 + collect.most_together()) * kRound + 2.0 * kLibm;
             out.loss_err = 4.0 * kRound * (rho + slope * std::max(high, -low));
             out.tail = 4.0 * kTail;
             break;
@@ -741,6 +777,7 @@ Tilts tilt(Discrete& list, const Tilts& tilts) {
     const auto ends = [&](double turn) { return std::max(turn * b.loss(n - 1), turn * b.loss(0)); };
     const double lost = list.underflows ? std::log(static_cast<double>(n)) - 744.0 : -kInf;
     list.tail += std::exp(lost + ends(at) - top);
+    list.tail += 1.01 * std::exp(list.log_missing - (std::log(sum) + top - list.log_scale));
     sum_far += std::exp(lost + ends(far) - top_far);
     sum_near += std::exp(lost + ends(near) - top_near);
     const double whole = std::log(sum) + top;

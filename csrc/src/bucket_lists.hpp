@@ -7,6 +7,9 @@
 // Evidence:  docs/accounting.md, "Privacy buckets" and "Bin masses"; tests/test_accounting.py.
 #pragma once
 
+#include <cmath>
+#include <limits>
+
 #include "atom_blocks.hpp"
 #include "dpcore/buckets.hpp"
 
@@ -24,7 +27,8 @@ struct Discrete {
     double loss_err = 0.0;   // largest error of an atom's loss
     bool underflows = true;  // masses may have been lost below the smallest double
     bool smooth = false;     // they vary slowly
-    double scatter = 0.0;    // L2 norm of errors of masses that may lie anywhere, over the root of the step then
+    double log_missing = -std::numeric_limits<double>::infinity();  // tilted mass left out, itself
+    double scatter = 0.0;  // L2 norm of errors of masses that may lie anywhere, over the root of the step then
 };
 
 // mass e^{tilt loss - top} over a list: one exponential a block and a table of e^{tilt step j}, or through the
@@ -49,9 +53,17 @@ private:
     double table_[kBlock] = {};
 };
 
-// Discretises `law` for use under the tilt c. tilted: the caller charges loss_err.
+// Outputs of a subsampled Gaussian step.
+struct Outputs {
+    double low = -std::numeric_limits<double>::infinity();
+    double high = std::numeric_limits<double>::infinity();
+    bool all() const { return std::isinf(low) && std::isinf(high); }
+};
+
+// Discretises `law` for use under the tilt c. tilted: the caller charges loss_err. Of some outputs only (removals,
+// one tilt): what is left out is in log_missing.
 Discrete discretise(const LossLaw& law, double step, double c_near, double c, double c_far, bool tilted,
-                    StopCheck check);
+                    StopCheck check, Outputs outputs = {});
 // The same for copies of a law that have been composed, with the tilt they were composed under.
 Discrete discretise(const AtomBlock& block, double step, double c);
 // A tilted list on a grid of another step.

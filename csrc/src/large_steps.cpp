@@ -464,4 +464,18 @@ Tails large_steps_tails(const Composition& comp, double at, double content, Stop
             {std::min(1.0, sum.below.lower), std::min(1.0, sum.below.upper)}};
 }
 
+struct LargeStepsPlaces::Division {
+    Divided divided;
+};
+
+LargeStepsPlaces::LargeStepsPlaces(const Composition& composition, double epsilon, StopCheck stop)
+    : division_(new Division{Divided(composition, epsilon, stop)}) {
+    cut_ = first_cuts(division_->divided, epsilon, tilt_for(composition, epsilon, stop), stop)[0];
+}
+LargeStepsPlaces::~LargeStepsPlaces() = default;
+
+Composition LargeStepsPlaces::piece(int large) {
+    return division_->divided.piece(cut_, kInf, {large, false}, LargeStepsUse::placing);
+}
+
 }  // namespace dpcore::detail

@@ -18,6 +18,8 @@
 // Evidence:  docs/accounting.md, "Sorted by large steps"; tests/test_accounting_subsampled.py.
 #pragma once
 
+#include <memory>
+
 #include "dpcore/spectral.hpp"
 
 namespace dpcore::detail {
@@ -33,5 +35,23 @@ LogBounds large_steps_delta(const Composition& composition, double epsilon, doub
 
 // Pr[L > at] with the infinite mass, and Pr[L < at], to an absolute width of `content` if that can be had.
 Tails large_steps_tails(const Composition& composition, double at, double content, StopCheck stop);
+
+// The division at one cut, for sums other than contours: the pieces are known well enough to place such sums, not
+// to bound them. Removals.
+class LargeStepsPlaces {
+public:
+    LargeStepsPlaces(const Composition& composition, double epsilon, StopCheck stop);
+    ~LargeStepsPlaces();
+    LargeStepsPlaces(const LargeStepsPlaces&) = delete;
+    LargeStepsPlaces& operator=(const LargeStepsPlaces&) = delete;
+
+    double cut() const { return cut_; }  // in outputs
+    Composition piece(int large);        // of so many steps beyond the cut
+
+private:
+    struct Division;
+    std::unique_ptr<Division> division_;
+    double cut_ = 0.0;
+};
 
 }  // namespace dpcore::detail

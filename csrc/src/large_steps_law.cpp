@@ -8,6 +8,17 @@
 
 namespace dpcore::detail {
 
+// log C(n, m) as a sum of m quotients, each with the roundings of a logarithm.
+Certified certified_choose(double n, int m) {
+    Certified out = {{0.0, 0.0}, 0.0};
+    for (int i = 0; i < m; ++i) {
+        const double part = std::log((n - i) / (i + 1.0));
+        out.value.re += part;
+        out.err += 2.0 * kLibm * (1.0 + std::fabs(part)) + 2.0 * kRound * std::fabs(out.value.re);
+    }
+    return out;
+}
+
 namespace {
 
 constexpr double kInf = std::numeric_limits<double>::infinity();
@@ -22,17 +33,6 @@ constexpr double kFarFromOne = 5.0;
 
 double log_choose(double n, double m) {
     return std::lgamma(n + 1.0) - std::lgamma(m + 1.0) - std::lgamma(n - m + 1.0);
-}
-
-// log C(n, m) as a sum of m quotients, each with the roundings of a logarithm.
-Certified certified_choose(double n, int m) {
-    Certified out = {{0.0, 0.0}, 0.0};
-    for (int i = 0; i < m; ++i) {
-        const double part = std::log((n - i) / (i + 1.0));
-        out.value.re += part;
-        out.err += 2.0 * kLibm * (1.0 + std::fabs(part)) + 2.0 * kRound * std::fabs(out.value.re);
-    }
-    return out;
 }
 
 // exp(a) + exp(b); a NaN must not be passed over.

@@ -49,6 +49,9 @@ private:
     std::map<std::vector<double>, Sum> known_;
 };
 
+// log C(n, m).
+Certified certified_choose(double n, int m);
+
 // furthest: outputs beyond it are not needed to place contours. The cache outlives the law.
 LawPtr large_steps_law(std::vector<LargeStepsPart> parts, LargeStepsCount count, double furthest,
                        LargeStepsUse use, StepSumCache& cache, StopCheck stop);

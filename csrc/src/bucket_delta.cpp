@@ -283,14 +283,17 @@ private:
     std::vector<AtomBlock> blocks_;
 };
 
-// The one kind of sampled step of a composition, removed records; none where there are several.
-const Term* sampled_term(const Composition& comp) {
+// The one kind of sampled step that has two humps under the tilt c, removed records; none where there are several.
+const Term* two_humps(const Composition& comp, double c) {
     const Term* out = nullptr;
-    for (const Term& t : comp.terms)
-        if (t.law->kind() == LawKind::subsampled_gaussian) {
-            if (out != nullptr || t.law->parameters()[2] == 0.0) return nullptr;
-            out = &t;
-        }
+    for (const Term& t : comp.terms) {
+        if (t.law->kind() != LawKind::subsampled_gaussian) continue;
+        const std::vector<double> p = t.law->parameters();  // sigma, rate, whether a record is removed
+        if (p[2] == 0.0) return nullptr;
+        if (!(1.0 + c > 4.0 * p[0] * p[0])) continue;  // log-concave
+        if (out != nullptr) return nullptr;
+        out = &t;
+    }
     return out;
 }
 
@@ -299,13 +302,14 @@ const Term* sampled_term(const Composition& comp) {
 class ByLargeSteps {
 public:
     ByLargeSteps(const Composition& comp, const Term& sampled, double epsilon, StopCheck stop)
-        : sampled_(sampled), epsilon_(epsilon), stop_(stop), places_(comp, epsilon, stop) {
+        : sampled_(sampled), epsilon_(epsilon), stop_(stop), places_(comp, sampled, epsilon, stop) {
         for (const Term& t : comp.terms)
             if (&t != &sampled) others_.push_back(t);
     }
 
     LogBounds bounds(double width) {
         constexpr double kMostPieces = 60.0;
+        constexpr std::ptrdiff_t kWorth = 24;  // pieces that are worth their time
         const double negligible = std::log(width) - 5.0;
         struct Piece {
             Plan plan;
@@ -323,6 +327,8 @@ public:
             if (m > 0.0 && p.estimate < best + negligible && p.estimate < pieces[pieces.size() - 2].estimate)
                 break;
         }
+        const auto matter = [&](const Piece& p) { return !(p.estimate < best + negligible); };
+        if (std::count_if(pieces.begin(), pieces.end(), matter) > kWorth) return {-kInf, kInf};
         LogBounds sum = {-kInf, -kInf};
         for (std::size_t i = 0; i < pieces.size(); ++i) {
             const int m = static_cast<int>(i);
@@ -330,7 +336,7 @@ public:
             const double enough = best + negligible + 2.0;
             // The last one stands for all that follow.
             const bool last = i + 1 == pieces.size() && m < sampled_.copies;
-            if (last || pieces[i].estimate < best + negligible) {
+            if (last || !matter(pieces[i])) {
                 const double most = moment_bound(m, plan.tilt, last);
                 if (last || most < enough) {
                     sum.log_upper = log_sum(sum.log_upper, most);
@@ -383,9 +389,8 @@ private:
 
 // Whether the law, tilted so that its mean is about epsilon, has next to nothing there: delta by pieces is far
 // below what the tilt of the whole suggests.
-bool in_a_valley(const Composition& comp, double epsilon, StopCheck stop) {
-    if (!detail::several_humps(comp, epsilon, stop)) return false;
-    detail::LargeStepsPlaces places(comp, epsilon, stop);
+bool in_a_valley(const Composition& comp, const Term& sampled, double epsilon, StopCheck stop) {
+    detail::LargeStepsPlaces places(comp, sampled, epsilon, stop);
     double sum = -kInf;
     for (int m = 0; m < 4; ++m) {
         const double piece = log_delta_estimate(places.piece(m), epsilon, stop);
@@ -397,7 +402,7 @@ bool in_a_valley(const Composition& comp, double epsilon, StopCheck stop) {
 LogBounds thorough_delta(const Composition& comp, double epsilon, const BucketQuery& query, StopCheck stop) {
     const Plan plan = place_plan(comp, epsilon, stop);
     if (!plan.valid) refuse(kInf);
-    const Term* sampled = sampled_term(comp);
+    const Term* sampled = two_humps(comp, plan.tilt);
     LogBounds out = {-kInf, kInf};
     const auto by_pieces = [&] {
         try {
@@ -406,7 +411,7 @@ LogBounds thorough_delta(const Composition& comp, double epsilon, const BucketQu
         }
     };
     const auto narrow = [&] { return std::expm1(out.log_upper - out.log_lower) <= query.width; };
-    const bool valley = sampled != nullptr && in_a_valley(comp, epsilon, stop);
+    const bool valley = sampled != nullptr && in_a_valley(comp, *sampled, epsilon, stop);
     if (valley) by_pieces();
     if (!narrow()) {
         Refined whole(plan, epsilon, stop);

@@ -61,9 +61,12 @@ double log_add(double a, double b, double direction) {
 // A composition divided at given cuts.
 class Divided {
 public:
-    Divided(const Composition& comp, double epsilon, StopCheck stop) : epsilon_(epsilon), stop_(stop) {
+    // only: the one kind of step that is divided; none: all are.
+    Divided(const Composition& comp, double epsilon, StopCheck stop, const Term* only = nullptr)
+        : epsilon_(epsilon), stop_(stop) {
         for (const Term& t : comp.terms)
-            (t.law->kind() == LawKind::subsampled_gaussian ? steps_ : others_).push_back(t);
+            (t.law->kind() == LawKind::subsampled_gaussian && (only == nullptr || only == &t) ? steps_ : others_)
+                .push_back(t);
         std::sort(steps_.begin(), steps_.end(), [](const Term& a, const Term& b) {
             return a.copies * a.law->parameters()[1] > b.copies * b.law->parameters()[1];
         });
@@ -468,8 +471,9 @@ struct LargeStepsPlaces::Division {
     Divided divided;
 };
 
-LargeStepsPlaces::LargeStepsPlaces(const Composition& composition, double epsilon, StopCheck stop)
-    : division_(new Division{Divided(composition, epsilon, stop)}) {
+LargeStepsPlaces::LargeStepsPlaces(const Composition& composition, const Term& step, double epsilon,
+                                   StopCheck stop)
+    : division_(new Division{Divided(composition, epsilon, stop, &step)}) {
     cut_ = first_cuts(division_->divided, epsilon, tilt_for(composition, epsilon, stop), stop)[0];
 }
 LargeStepsPlaces::~LargeStepsPlaces() = default;

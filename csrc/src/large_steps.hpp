@@ -40,7 +40,7 @@ Tails large_steps_tails(const Composition& composition, double at, double conten
 // to bound them. Removals.
 class LargeStepsPlaces {
 public:
-    LargeStepsPlaces(const Composition& composition, double epsilon, StopCheck stop);
+    LargeStepsPlaces(const Composition& composition, const Term& step, double epsilon, StopCheck stop);
     ~LargeStepsPlaces();
     LargeStepsPlaces(const LargeStepsPlaces&) = delete;
     LargeStepsPlaces& operator=(const LargeStepsPlaces&) = delete;

@@ -1,0 +1,112 @@
+"""The bucket engine's default grid: every way that it takes, against the contours and against exact sums.
+
+The contours (engine="auto") share nothing with the buckets but the mechanisms' parameters.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import mpmath as mp
+import numpy as np
+import pytest
+
+from dpcore import accounting as acc
+
+WIDTH = 1e-4  # promised
+
+
+def pair(losses: list[float], q: list[float]) -> acc.PrivacyLoss:
+    p = np.array(q) * np.exp(losses)
+    return acc.from_pmf(p / p.sum(), np.array(q))
+
+
+def sampled(sigma: float, rate: float) -> acc.PrivacyLoss:
+    return acc.from_subsampled_gaussian(sigma=sigma, rate=rate)
+
+
+CASES = {
+    # Copies on grids that grow with them; one grid for all would take more than 2^22 buckets.
+    "many Laplace": lambda: (acc.from_laplace(epsilon=0.0016342448) * 997282, 50.0),
+    "many sampled": lambda: (sampled(6.1, 0.0071) * 546516, 18.0),
+    "many discrete Gaussian": lambda: (acc.from_discrete_gaussian(sigma=2300.0, sensitivity=3) * 76132, 0.4246),
+    "two very different Laplace": lambda: (
+        acc.from_laplace(epsilon=6.5e-05) * 740007
+        + acc.from_laplace(epsilon=0.0044) * 482
+        + acc.from_discrete_gaussian(sigma=410.0, sensitivity=2) * 38300,
+        8.2,
+    ),
+    "Laplace and response": lambda: (
+        acc.from_laplace(epsilon=0.00025) * 90249 + acc.from_randomized_response(epsilon=0.0014) * 8026,
+        2.934453280136196,
+    ),
+    # Half of the mass next to the lowest loss, with nothing below it to merge with.
+    "heap at the end": lambda: (sampled(0.5, 0.0012) * 68899 + acc.from_gaussian(sigma=20.0), 5.0),
+    # Outcomes without a lattice, more copies than can be composed exactly.
+    "three outcomes": lambda: (pair([-0.0022, 0.0011, -0.0005], [0.2, 0.5, 0.3]) * 20000, 0.9),
+    "five outcomes": lambda: (
+        pair([0.0022, 0.0007, -0.0014, 0.0016, -0.0013], [0.1, 0.2, 0.3, 0.2, 0.2]) * 12244,
+        0.8,
+    ),
+    # Two lattices, composed with each other before they are put on a grid.
+    "two lattices": lambda: (
+        acc.from_gaussian(sigma=2.6) * 64
+        + acc.from_discrete_laplace(scale=28.0, sensitivity=1) * 190
+        + acc.from_pure(epsilon=0.1280987431615561) * 217,
+        120.0,
+    ),
+    # Between two humps: none or one large step.
+    "valley": lambda: (sampled(1.8, 0.0039) * 366, 0.8982948752683553),
+    "valley of 15000": lambda: (sampled(2.6, 0.0012) * 14894, 1.8),
+    "valley beside others": lambda: (sampled(29.0, 0.013) * 24731 + sampled(4.4, 0.014) * 996, 3.72),
+    # Only the infinite mass is left.
+    "infinite": lambda: (
+        acc.from_approximate(epsilon=0.0012, delta=1e-12) * 1613 + acc.from_gaussian(sigma=61.0) * 11,
+        21.0,
+    ),
+    "one coarse discrete Gaussian": lambda: (acc.from_discrete_gaussian(sigma=2.96, sensitivity=2), 4.5),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_default_grid_meets_the_contours(name: str) -> None:
+    loss, epsilon = CASES[name]()
+    exact, found = loss.log_delta(epsilon), loss.log_delta(epsilon, engine="buckets")
+    assert found.lower <= exact.upper
+    assert exact.lower <= found.upper
+    assert math.expm1(found.upper - found.lower) <= WIDTH
+    assert loss.log_delta(epsilon, engine="buckets") == found
+
+
+@pytest.mark.parametrize("copies", [2, 9, 60])
+def test_pairs_against_every_multiplicity(copies: int) -> None:
+    p, q = np.array([0.2, 0.5, 0.3]), np.array([0.25, 0.45, 0.3])
+    loss = acc.from_pmf(p, q) * copies
+    with mp.workdps(40):
+        ps = [mp.mpf(float(x)) / mp.fsum(map(mp.mpf, p.tolist())) for x in p]
+        qs = [mp.mpf(float(x)) / mp.fsum(map(mp.mpf, q.tolist())) for x in q]
+        for epsilon in (0.01, 0.3, 1.1):
+            ways = [mp.mpf(0), mp.mpf(0)]  # P against Q and Q against P: the larger one counts
+            for i, j in itertools.product(range(copies + 1), repeat=2):
+                k = copies - i - j
+                if k < 0:
+                    continue
+                number = mp.factorial(copies) / (mp.factorial(i) * mp.factorial(j) * mp.factorial(k))
+                under = [number * x[0] ** i * x[1] ** j * x[2] ** k for x in (ps, qs)]
+                ways[0] += max(0, under[0] - mp.exp(epsilon) * under[1])
+                ways[1] += max(0, under[1] - mp.exp(epsilon) * under[0])
+            delta = max(ways)
+            found = loss.delta(epsilon, engine="buckets")
+            assert found.lower <= delta <= found.upper
+            assert delta == 0 or found.upper / found.lower - 1 <= WIDTH
+
+
+def test_a_step_of_ones_own_is_one_grid() -> None:
+    loss = acc.from_laplace(epsilon=0.01) * 4000
+    exact = loss.delta(2.0)
+    coarse, fine = (loss.delta(2.0, engine="buckets", step=0.02 / n) for n in (4, 16))
+    for found in (coarse, fine):
+        assert found.lower <= exact.upper
+        assert exact.lower <= found.upper
+    assert fine.upper - fine.lower < 0.2 * (coarse.upper - coarse.lower)

@@ -145,9 +145,9 @@ double log_sum(double a, double b) {
 }
 
 constexpr int kFinerGrids = 6;
-constexpr double kOneGrid = 131072.0;  // buckets up to which one grid for all copies is the shorter way
-constexpr double kSeveral = 8.0;       // copies from which on grids may grow with them
-constexpr double kCoarsest = 64.0;     // times the step that is right, where one law alone is too wide for that
+constexpr double kOneGrid = 1e6;    // buckets up to which one grid for all copies is the shorter way
+constexpr double kSeveral = 8.0;    // copies from which on grids may grow with them
+constexpr double kCoarsest = 64.0;  // times the step that is right, where one law alone is too wide for that
 
 // Copies composed on grids that grow with them.
 Discrete composed_list(const Part& part, const Plan& plan, double width, StopCheck stop) {
@@ -308,7 +308,7 @@ public:
     }
 
     LogBounds bounds(double width) {
-        constexpr double kMostPieces = 60.0;
+        constexpr double kMostPieces = 32.0;
         constexpr std::ptrdiff_t kWorth = 24;  // pieces that are worth their time
         const double negligible = std::log(width) - 5.0;
         struct Piece {
@@ -391,11 +391,13 @@ private:
 // below what the tilt of the whole suggests.
 bool in_a_valley(const Composition& comp, const Term& sampled, double epsilon, StopCheck stop) {
     detail::LargeStepsPlaces places(comp, sampled, epsilon, stop);
-    double sum = -kInf;
+    double sum = -kInf, last = -kInf, before = -kInf;
     for (int m = 0; m < 4; ++m) {
-        const double piece = log_delta_estimate(places.piece(m), epsilon, stop);
-        if (!std::isnan(piece)) sum = log_sum(sum, piece);
+        before = last;
+        last = log_delta_estimate(places.piece(m), epsilon, stop);
+        if (!std::isnan(last)) sum = log_sum(sum, last);
     }
+    if (!(last < before)) return false;  // many large steps
     return sum < log_delta_estimate(comp, epsilon, stop) - 5.0;
 }
 

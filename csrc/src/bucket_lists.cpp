@@ -46,6 +46,18 @@ const Rule& rule_for(double length, double longest) {
 constexpr double kPanelTurn = 0.7;
 constexpr double kMassErr = 4e-13;
 
+// e^x - 1 and log(1 + x), by series where x is small as within a few cells: the library would be most of the work.
+double quick_expm1(double x) {
+    if (!(std::fabs(x) < 0.01)) return std::expm1(x);
+    return x *
+           (1.0 + x * (1.0 / 2 + x * (1.0 / 6 + x * (1.0 / 24 + x * (1.0 / 120 + x * (1.0 / 720 + x / 5040))))));
+}
+double quick_log1p(double x) {
+    if (!(std::fabs(x) < 0.01)) return std::log1p(x);
+    return x * (1.0 - x * (1.0 / 2 -
+                           x * (1.0 / 3 - x * (1.0 / 4 - x * (1.0 / 5 - x * (1.0 / 6 - x * (1.0 / 7 - x / 8)))))));
+}
+
 // Collects masses into both lists: of points, or of densities, half a cell of which is merged to one point for the
 // lower list. The masses of points may be tilted: e^{tilt loss} times the true ones, of which those in the lists
 // are then too.
@@ -187,7 +199,7 @@ private:
             for (std::size_t m = 0; m < points_.size(); ++m) {
                 Placed& p = points_[m];
                 const double from = 0.5 * static_cast<double>(m);
-                const double above = p.mass > 0.0 ? -std::log1p(-p.position / p.mass) / step_ : 0.0;
+                const double above = p.mass > 0.0 ? -quick_log1p(-p.position / p.mass) / step_ : 0.0;
                 p.position = std::min(from + 0.5, std::max(from, static_cast<double>(m / 2) + above));
             }
             for (const Placed& a : atoms_)
@@ -202,9 +214,7 @@ private:
     // Points into the lower list, from the top: those of one cell [point, point + step) are merged with as much of
     // the points below as takes the merged ratio down to the grid point's. Shares of points are random
     // post-processing. Where points are closer than the grid it is best to merge half a cell above a grid point
-    // and half a cell below it: beyond that only half of a point is taken, so that groups that begin with more
-    // than half a cell, or with an atom, are followed by even ones again. What finds nothing below is raised or
-    // rounded down.
+    // and half a cell below it. What finds nothing below is raised or rounded down.
     void gather_points(std::vector<double>& lower) {
         const bool fine = !points_.empty() && static_cast<double>(points_.size()) >
                                                   1.5 * (points_.back().position - points_.front().position);
@@ -215,51 +225,82 @@ private:
             }
             const double point = std::floor(points_[k - 1].position);
             const std::size_t end = k;
-            // sum of mass (1 - e^{-(l - point)}) over the points above it
-            double surplus = 0.0, merged = 0.0;
+            // Surplus: sum of mass (1 - e^{-(l - point)}) over the points above it.
+            Group group = {point, 0.0, 0.0, 0.0};
             for (; k > 0 && points_[k - 1].position >= point; --k) {
                 const double above = step_ * (points_[k - 1].position - point);
-                const double mass = points_[k - 1].mass * std::exp(-tilt_ * above);
-                surplus += mass * fall_of(above);
-                merged += mass;
+                const double mass = points_[k - 1].mass * (tilt_ == 0.0 ? 1.0 : std::exp(-tilt_ * above));
+                group.surplus += mass * fall_of(above);
+                group.merged += mass;
             }
-            double count = static_cast<double>(end - k);
+            group.count = static_cast<double>(end - k);
             // Less than the surplus allows by more than its sums' roundings and those of the deficits.
-            surplus *= 1.0 - 1e-12 - 4.0 * kRound * count;
-            for (int pass = fine ? 0 : 1; pass < 2 && surplus > 0.0; ++pass)
-                take_below(k, point, pass == 0, surplus, merged, count);
-            if (surplus > 0.0) merged -= raise(lower, k, end, point, surplus);
-            lower[static_cast<std::size_t>(point)] += merged;
-            most_merged_ = std::max(most_merged_, count);
+            group.surplus *= 1.0 - 1e-12 - 4.0 * kRound * group.count;
+            take_below(group, k, fine);
+            // An even share leaves what rounding has left of the surplus.
+            if (group.surplus > 1e-9 * step_ * group.merged)
+                group.merged -= raise(lower, k, end, point, group.surplus);
+            lower[static_cast<std::size_t>(point)] += group.merged;
+            most_merged_ = std::max(most_merged_, group.count);
         }
     }
     // 1 - e^-above and e^below - 1, on the safe side of what is known of the position.
-    double fall_of(double above) const { return -std::expm1(-std::max(0.0, above - slack_)); }
-    double rise_of(double below) const { return std::expm1(below + slack_); }
+    double fall_of(double above) const { return -quick_expm1(-std::max(0.0, above - slack_)); }
+    double rise_of(double below) const { return quick_expm1(below + slack_); }
 
-    void take_below(std::size_t k, double point, bool halves, double& surplus, double& merged, double& count) {
-        constexpr double kHalf = 0.55;
-        constexpr double kFar = 64.0;
-        for (std::size_t q = k; q > 0 && surplus > 0.0; --q) {
-            Placed& p = points_[q - 1];
-            if (!(p.mass > 0.0)) continue;
-            const double distance = point - p.position;
-            const double each = rise_of(step_ * distance);
-            const double turn = std::exp(tilt_ * step_ * distance);
-            const bool whole = !halves || distance <= kHalf || distance > kFar;
-            const double taken = whole ? p.mass : 0.5 * p.mass;
-            count += 1.0;
-            if (taken * turn * each * (1.0 + 1e-14) <= surplus) {
-                surplus = (surplus - taken * turn * each) * (1.0 - 4.0 * kRound) - 4.0 * kRound * surplus;
-                merged += taken * turn;
-                p.mass = whole ? 0.0 : taken;
-            } else {
-                const double share = surplus / each * (1.0 - 1e-14);
-                merged += share;
-                p.mass = std::max(0.0, p.mass - share / turn);
-                surplus = 0.0;
-            }
+    // What is being merged to one grid point.
+    struct Group {
+        double point, surplus, merged, count;
+    };
+    void take(Group& group, Placed& p, double share) const {
+        const double distance = step_ * (group.point - p.position);
+        const double each = rise_of(distance);
+        const double turn = tilt_ == 0.0 ? 1.0 : std::exp(tilt_ * distance);
+        const double taken = share * p.mass;
+        group.count += 1.0;
+        if (taken * turn * each * (1.0 + 1e-14) <= group.surplus) {
+            group.surplus =
+                (group.surplus - taken * turn * each) * (1.0 - 4.0 * kRound) - 4.0 * kRound * group.surplus;
+            group.merged += taken * turn;
+            p.mass = share == 1.0 ? 0.0 : p.mass - taken;
+        } else {
+            const double rest = group.surplus / each * (1.0 - 1e-14);
+            group.merged += rest;
+            p.mass = std::max(0.0, p.mass - rest / turn);
+            group.surplus = 0.0;
         }
+    }
+    // Points k - 1, k - 2, ... into the group. Where they are closer than the grid: all within half a cell, then
+    // even shares of ever farther ones, so that the groups that follow are even.
+    void take_below(Group& group, std::size_t k, bool fine) {
+        std::size_t q = k;
+        const auto within = [&](double cells) { return q > 0 && group.point - points_[q - 1].position <= cells; };
+        if (fine) {
+            for (; group.surplus > 0.0 && within(0.5 + 1e-9); --q)
+                if (points_[q - 1].mass > 0.0) take(group, points_[q - 1], 1.0);
+            for (const double reach : {2.5, 8.5, 64.5}) {
+                if (!(group.surplus > 0.0)) return;
+                const std::size_t from = q;
+                double deficit = 0.0, mass = 0.0;
+                for (; within(reach); --q) {
+                    const double distance = step_ * (group.point - points_[q - 1].position);
+                    const double own = points_[q - 1].mass * (tilt_ == 0.0 ? 1.0 : std::exp(tilt_ * distance));
+                    deficit += own * rise_of(distance);
+                    mass += own;
+                }
+                const double number = static_cast<double>(from - q);
+                const double most = group.surplus * (1.0 - 1e-12 - 8.0 * kRound * number);
+                const double share = deficit > 0.0 ? std::min(0.5, most / deficit) : 0.5;
+                for (std::size_t i = from; i > q; --i) points_[i - 1].mass *= 1.0 - share;
+                group.merged += share * mass;
+                group.count += number;
+                group.surplus -= share * deficit * (1.0 + 8.0 * kRound * (number + 1.0));
+                if (share < 0.5) return;
+            }
+            q = k;
+        }
+        for (; q > 0 && group.surplus > 0.0; --q)
+            if (points_[q - 1].mass > 0.0) take(group, points_[q - 1], 1.0);
     }
 
     // A group [k, end) with nothing below that could take its surplus: as much of its highest points as makes it

@@ -147,6 +147,7 @@ double log_sum(double a, double b) {
 constexpr int kFinerGrids = 6;
 constexpr double kOneGrid = 1e6;    // buckets up to which one grid for all copies is the shorter way
 constexpr double kSeveral = 8.0;    // copies from which on grids may grow with them
+constexpr double kSparse = 2e5;     // buckets for atoms that lie on no lattice
 constexpr double kCoarsest = 64.0;  // times the step that is right, where one law alone is too wide for that
 
 // Copies composed on grids that grow with them.
@@ -157,11 +158,14 @@ Discrete composed_list(const Part& part, const Plan& plan, double width, StopChe
     const detail::LadderPlan ladder = detail::ladder_plan(part.copies, c, width, apart);
     double step = ladder.step(part.copies);
     Discrete list;
+    bool sparse = false;
     if (part.block) {
         // Atoms lie between the points, which costs to first order: more points than that.
         const double range = part.block->loss.back() - part.block->loss.front();
         const bool lattice = part.block->step > 0.7 * step;
-        step = lattice ? part.block->step : std::max(0.25 * step, range / 1e6);
+        sparse = part.block->step == 0.0;
+        step = lattice ? part.block->step : sparse ? std::min(step, range / kSparse) : 0.25 * step;
+        step = std::max(step, range / 1e6);
         list = discretise(*part.block, step, c);
     } else {
         for (const double right = step;; step *= 2.0) {
@@ -175,7 +179,7 @@ Discrete composed_list(const Part& part, const Plan& plan, double width, StopChe
         }
     }
     detail::tilt(list, {c, c, c});
-    return detail::climb(std::move(list), part.copies, ladder, stop);
+    return detail::climb(std::move(list), part.copies, ladder, sparse, stop);
 }
 
 // Blocks that occur once, composed with each other as far as that goes.
@@ -255,7 +259,10 @@ private:
         for (const AtomBlock& b : blocks_) parts.push_back({nullptr, &b, b.copies});
         set_step(plan_, fitting_step(plan_, parts, width, true));
         const bool one_grid = !(plan_.count > kOneGrid);
-        const auto apart = [&](const Part& t) { return !t.outputs.all() || (!one_grid && t.copies >= kSeveral); };
+        const auto apart = [&](const Part& t) {
+            const bool sparse = t.block != nullptr && t.block->step == 0.0;
+            return !t.outputs.all() || ((sparse || !one_grid) && t.copies >= kSeveral);
+        };
         const auto several = std::count_if(parts.begin(), parts.end(), apart);
         std::vector<Discrete> lists;
         if (several > 0) {

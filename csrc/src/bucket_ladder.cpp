@@ -295,14 +295,14 @@ double LadderPlan::step(double left) const {
     return apart > step ? apart / std::ceil(apart / step) : step;
 }
 
-Discrete climb(Discrete list, double copies, const LadderPlan& plan, StopCheck stop) {
+Discrete climb(Discrete list, double copies, const LadderPlan& plan, bool sparse, StopCheck stop) {
     std::optional<Discrete> rest;
     double left = copies;
     double most = kInf;  // copies at a time, where a product has been too long
     while (true) {
         stop();
         const double step = plan.step(left);
-        if (1.4 * list.buckets.step < step) {
+        if (!sparse && 1.4 * list.buckets.step < step) {
             list = regrid(list, step);
             if (rest) rest = regrid(*rest, step);
         }
@@ -311,7 +311,7 @@ Discrete climb(Discrete list, double copies, const LadderPlan& plan, StopCheck s
         const double widths = 2.0 * std::sqrt(2.0 * std::log(1.0 / spill));
         const double length = std::max(kLength, 2.0 * static_cast<double>(list.buckets.upper.mass.size()));
         double together = sd > 0.0 ? std::pow(length * list.buckets.step / (widths * sd), 2.0) : kInf;
-        together = std::min(most, std::max(kFewest, together));
+        together = sparse ? kFewest : std::min(most, std::max(kFewest, together));
         const auto times = [&](double number) {
             std::vector<Factor> factors = {{&list, number}};
             if (rest) factors.push_back({&*rest, 1.0});
@@ -326,6 +326,7 @@ Discrete climb(Discrete list, double copies, const LadderPlan& plan, StopCheck s
             list = std::move(power);
             left = std::floor(left / together);
             most = kInf;
+            sparse = false;
         } catch (const std::length_error&) {
             // Few at a time, or a coarser grid than is right.
             if (together > kFewest) {

@@ -32,7 +32,8 @@ struct LadderPlan {
 
 LadderPlan ladder_plan(double copies, double c, double width, double apart);
 
-// `copies` copies of the list, composed; the list is tilted and of unit mass.
-Discrete climb(Discrete list, double copies, const LadderPlan& plan, StopCheck stop);
+// `copies` copies of the list, composed; the list is tilted and of unit mass. sparse: its points are far apart,
+// and belong on no coarser grid before they have been composed.
+Discrete climb(Discrete list, double copies, const LadderPlan& plan, bool sparse, StopCheck stop);
 
 }  // namespace dpcore::detail

@@ -136,7 +136,7 @@ TEST(copies_on_growing_grids_bracket_the_contour) {
             Discrete list =
                 discretise(*one.law, lattice > 0.0 ? lattice : plan.step(one.copies), c, c, c, true, {});
             tilt(list, {c, c, c});
-            const Discrete all = climb(std::move(list), one.copies, plan, {});
+            const Discrete all = climb(std::move(list), one.copies, plan, false, {});
             const LogBounds exact = spectral_delta(comp, epsilon);
             const LogBounds found = delta_of(all, place, epsilon, plan.step(1.0));
             CHECK(found.log_lower <= exact.log_upper);

@@ -173,7 +173,7 @@ Estimate piece_estimate(Divided& divided, double low, double high, LargeStepsCou
         if (!(value < least)) break;
         least = value;
     }
-    if (count.at_least) return {-kInf, 0.0};
+    if (count.at_least) return {-kInf, 0.0, least};
     const double e = log_delta_estimate(comp, epsilon, stop);
     const double chernoff = log_chernoff_estimate(comp, epsilon, stop);
     return {std::isnan(e) ? mass : std::min(e, mass), 0.0, std::isnan(chernoff) ? mass : std::min(chernoff, mass)};

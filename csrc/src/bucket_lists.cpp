@@ -667,7 +667,7 @@ Discrete discretise(const LossLaw& law, double step, double c_near, double c, do
             out.tail = 4.0 * kTail;
             break;
         }
-        case LawKind::large_steps:  // a part of a composition, made and used by contours alone
+        case LawKind::part:  // a part of a composition, made and used by contours alone
             throw std::length_error("a part of a law has no buckets");
         case LawKind::two_point:
         case LawKind::atoms: {

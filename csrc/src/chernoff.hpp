@@ -18,6 +18,10 @@ struct Chernoff {
 // side > 0: c > 0, for the tail above x; side < 0: c < 0.
 Chernoff chernoff(const Composition& composition, double x, int side, StopCheck stop = {});
 
+// log of an upper bound of Pr[L > x] (side > 0) or Pr[L <= x] (side < 0), finite losses: by the first of rising
+// exponents that shows it to be below exp(enough), or the best of them.
+double log_chernoff_tail(const Composition& composition, double x, int side, double enough, StopCheck stop);
+
 // Pr[L > x] with the infinite mass, and Pr[L < x].
 Tails chernoff_tails(const Composition& composition, double x, StopCheck stop = {});
 

@@ -106,7 +106,7 @@ Composition Composition::of(std::vector<Term> given) {
         const LawKind kind = t.law->kind();
         out.atomic = out.atomic && (kind == LawKind::two_point || kind == LawKind::atoms);
         out.smooth = out.smooth || kind == LawKind::gaussian || kind == LawKind::subsampled_gaussian ||
-                     kind == LawKind::large_steps;
+                     kind == LawKind::part;
     }
     const double n = static_cast<double>(out.terms.size()) + 2.0;
     out.max_loss = outward(most, kInf);

@@ -287,7 +287,7 @@ bool Contour::fill() {
     for (const Term& t : comp_.terms) {
         sampled = sampled || t.law->kind() == LawKind::subsampled_gaussian;
         if (t.law->kind() == LawKind::gaussian) rho += t.copies * gaussian_rho(*t.law);
-        windows = windows || t.law->kind() == LawKind::large_steps;
+        windows = windows || t.law->kind() == LawKind::part;
     }
     const bool falls = windows || rho * (kMaxNodes * h_) * (kMaxNodes * h_) > 2.0 * kAim;
     // The envelope of windows is close to what it bounds: it tells beforehand whether the nodes will do.

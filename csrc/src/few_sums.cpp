@@ -20,7 +20,6 @@ constexpr double kMostSums = 2097152.0;  // point by point: a tenth of a second
 constexpr double kMostAsked = 16384.0;
 constexpr double kFewAsked = 4096.0;  // where contours alone are to do, at some tenths of a millisecond each
 constexpr double kSumWork = 60.0;     // nanoseconds of a sum
-constexpr double kNoSum = 1e-60;      // tilted mass of a sum that is not worth a look
 
 // One sum of the losses of several terms.
 struct Sum {
@@ -33,15 +32,6 @@ struct Sum {
 double below(double epsilon, DoubleDouble loss, double size) {
     const DoubleDouble x = epsilon - loss;
     return std::nextafter(x.hi - (std::fabs(x.lo) + 0x1p-94 * size), -kInf);
-}
-
-// The largest size of a sum of losses and epsilon.
-double size_of(const std::vector<LatticeSums>& terms, double epsilon) {
-    double size = std::fabs(epsilon);
-    for (const LatticeSums& t : terms)
-        size += std::max(std::fabs(t.loss(t.first).hi),
-                         std::fabs(t.loss(t.first + static_cast<double>(t.mass.size())).hi));
-    return size;
 }
 
 // delta of the rest at any x. Where -L under Q has the law of L under P, as for all mechanisms but pairs of
@@ -91,26 +81,6 @@ private:
     const DeltaOf& other_;
     bool symmetric_ = true;
 };
-
-// Calls use(loss, mass) for every sum; the tilted mass of those that are left out.
-template <class Use>
-double each_sum(const std::vector<LatticeSums>& terms, std::size_t from, DoubleDouble loss, double mass,
-                Use& use) {
-    if (from == terms.size()) {
-        use(loss, mass);
-        return 0.0;
-    }
-    double lost = 0.0;
-    const LatticeSums& t = terms[from];
-    for (std::size_t i = 0; i < t.mass.size(); ++i) {
-        const double m = mass * t.mass[i];
-        if (m < kNoSum)
-            lost += m;
-        else
-            lost += each_sum(terms, from + 1, loss + t.loss(t.first + static_cast<double>(i)), m, use);
-    }
-    return lost;
-}
 
 // exp(cx - K(c)) delta(x) of a law on a lattice: with q = e^{-cd} and r counting points upward,
 //     S(r) = W(r) + q S(r+1),   G(r) = q ((1 - e^-d) S(r+1) + e^-d G(r+1))
@@ -287,11 +257,7 @@ std::optional<Tails> tails_point_by_point(const Composition& comp, double at, do
     const double lower = std::max(0.0, (sure.sum - slip) * (1.0 - off) * scale - 1e-290);
     const double upper = std::min(finite, ((most.sum + slip) * (1.0 + off) + lost) * (1.0 + off) * scale + 1e-290);
     if (!(lower <= upper)) return std::nullopt;
-    const double total = std::exp(comp.log_total_mass);
-    const double slack = total * (comp.log_mass_err + 4.0 * kLibm);
-    const double mass = std::exp(comp.log_finite_mass);
-    return Tails{{lower + comp.infinite_mass_lower(), std::min(1.0, upper + comp.infinite_mass_upper() + slack)},
-                 {std::max(0.0, mass - upper - slack), std::min(1.0, mass - lower + slack)}};
+    return both_tails(comp, {lower, upper});
 }
 
 // Few sums; `other` is asked for the rest.
@@ -444,8 +410,7 @@ std::optional<LogBounds> few_sums_delta(const Composition& comp, double epsilon,
     const auto terms = few_terms(comp, epsilon, Quantity::delta, stop);
     if (!terms) return std::nullopt;
     for (const Term& t : comp.terms)  // these have ways of their own
-        if (t.law->kind() == LawKind::subsampled_gaussian || t.law->kind() == LawKind::large_steps)
-            return std::nullopt;
+        if (t.law->kind() == LawKind::subsampled_gaussian || t.law->kind() == LawKind::part) return std::nullopt;
     std::vector<Choice> few;
     double count = 1.0;
     for (const Choice& choice : terms->rising) {

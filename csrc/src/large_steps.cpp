@@ -3,10 +3,13 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <optional>
 #include <vector>
 
+#include "chernoff.hpp"
 #include "dpcore/normal.hpp"
 #include "large_steps_law.hpp"
+#include "loss_list.hpp"
 #include "work.hpp"
 
 namespace dpcore::detail {
@@ -24,8 +27,20 @@ constexpr std::size_t kMostCuts = 16;
 // that is enough being the best known, up to so many times it.
 constexpr double kLeastTilt = 64.0;
 constexpr double kMostTilt = 0x1p14;
-// Width of one piece's tail with which the others need not be looked at.
-constexpr double kLost = 1e-3;
+// Cuts in a row that made a tail no narrower, after which no other is tried.
+constexpr int kInVain = 2;
+// Listed losses are one range where what is left for the steps differs by no more than this factor, and need not
+// be told apart below this share of the sampled steps.
+constexpr double kOneSize = 4.0;
+// Relative width of delta with which the other shares need not be looked at.
+constexpr double kHopeless = 1e-6;
+// Width of one share of a composition, of that of all.
+constexpr double kShareWidth = 0.3;
+// Parts into which Laplace releases are expanded: binomial coefficients are exact, and each takes milliseconds.
+constexpr double kMostParts = 50.0;
+constexpr double kLeastShare = 0.1;
+// How far Chernoff's bound may be above what it bounds, as a logarithm.
+constexpr double kChernoffAbove = 5.0;
 // log delta below which one division has to do.
 constexpr double kFarBelow = -1000.0;
 // The odds by a factor of 3.3.
@@ -58,23 +73,29 @@ double log_add(double a, double b, double direction) {
     return sum + direction * (2.0 * kLibm + 2.0 * kRound * std::fabs(sum));
 }
 
+// A sum of two logarithms, rounded outward.
+double outward(double sum, double direction) {
+    return std::isfinite(sum) ? sum + direction * 2.0 * kRound * std::fabs(sum) : sum;
+}
+
 // A composition divided at given cuts.
 class Divided {
 public:
     // only: the one kind of step that is divided; none: all are.
-    Divided(const Composition& comp, double epsilon, StopCheck stop, const Term* only = nullptr)
-        : epsilon_(epsilon), stop_(stop) {
+    Divided(const Composition& comp, double epsilon, StopCheck stop, const Term* only = nullptr) : stop_(stop) {
         for (const Term& t : comp.terms)
             (t.law->kind() == LawKind::subsampled_gaussian && (only == nullptr || only == &t) ? steps_ : others_)
                 .push_back(t);
         std::sort(steps_.begin(), steps_.end(), [](const Term& a, const Term& b) {
             return a.copies * a.law->parameters()[1] > b.copies * b.law->parameters()[1];
         });
-        // The output at which one step beside unsampled ones reaches epsilon: no contour of a removal asks for
-        // much larger ones.
-        const SubsampledStep base = step_of(steps_[0]);
-        if (base.removal) furthest_ = base.place(std::fabs(epsilon));
+        unlisted_ = others_;
+        set_distance(epsilon);
     }
+
+    // What the steps lose where it matters: outputs at which one beside unsampled ones loses as much are the
+    // largest that contours of removals ask for.
+    void set_distance(double loss) { distance_ = std::fabs(loss); }
 
     // Edges are made for cuts up to this output.
     void set_edges(double furthest) { edges_for_ = furthest; }
@@ -87,24 +108,54 @@ public:
         return sum;
     }
 
-    // The composition with so many large steps between two cuts (in outputs of the first kind), the others below
-    // the lower one.
-    Composition piece(double low, double high, LargeStepsCount count, LargeStepsUse use = LargeStepsUse::bounds) {
+    // The law of so many large steps between two cuts (in outputs of the first kind), the others below the lower
+    // one.
+    LawPtr steps(double low, double high, LargeStepsCount count, LargeStepsUse use = LargeStepsUse::bounds) {
         std::vector<LargeStepsPart> parts;
-        double furthest = furthest_;
+        double furthest = 0.0;
         for (const Term& t : steps_) {
             const SubsampledStep s = step_of(t);
             parts.push_back({s, t.copies, cut(s, low), cut(s, high), edge_width(s, cut(s, edges_for_))});
-            if (s.removal) furthest = std::max(furthest, s.place(std::fabs(epsilon_)));
+            if (s.removal) furthest = std::max(furthest, s.place(distance_));
         }
-        std::vector<Term> terms = others_;
-        terms.push_back({large_steps_law(std::move(parts), count, furthest, use, cache_, stop_), 1.0});
-        Composition out = Composition::of(std::move(terms));
+        return large_steps_law(std::move(parts), count, furthest, use, cache_, stop_);
+    }
+
+    // Lists the losses of others, if there are some of which that can be done; c as in LossList.
+    void list(double c) {
+        const LossList::Division division = LossList::divide(others_, c, stop_);
+        if (!division.listed.empty()) list_ = LossList::of(division.listed, c, stop_);
+        if (!list_) return;
+        unlisted_ = division.others;
+        choose(0, list_->size());
+    }
+    const std::optional<LossList>& listed() const { return list_; }
+    // Pieces have those losses from the first to before the last from now on, their mass made 1.
+    void choose(std::size_t first, std::size_t last) {
+        first_ = first;
+        last_ = last;
+    }
+    std::size_t first() const { return first_; }
+    std::size_t last() const { return last_; }
+
+    // A piece: such steps (or all of them, as they are) and everything else.
+    Composition piece(std::vector<Term> steps) const { return piece(std::move(steps), first_, last_); }
+    Composition piece(std::vector<Term> steps, std::size_t first, std::size_t last) const {
+        steps.insert(steps.end(), unlisted_.begin(), unlisted_.end());
+        if (list_) steps.push_back({list_->law(first, last), 1.0});
+        Composition out = Composition::of(std::move(steps));
         // Infinite losses of the others are added at the end, once.
         out.log_total_mass = out.log_finite_mass;
         out.log_finite_share = 0.0;
         out.infinite_mass = 0.0;
         return out;
+    }
+    const std::vector<Term>& all_steps() const { return steps_; }
+    // The steps beside what is not listed.
+    Composition alone() const {
+        std::vector<Term> terms = steps_;
+        terms.insert(terms.end(), unlisted_.begin(), unlisted_.end());
+        return Composition::of(std::move(terms));
     }
 
 private:
@@ -119,10 +170,11 @@ private:
         return same + 1e-4 * std::min(step.sigma, step.sigma * step.sigma) * at / first.sigma;
     }
 
-    std::vector<Term> steps_, others_;
-    double epsilon_;
+    std::vector<Term> steps_, others_, unlisted_;
+    std::optional<LossList> list_;
+    std::size_t first_ = 0, last_ = 0;
     StopCheck stop_;
-    double furthest_ = 0.0, edges_for_ = 0.0;
+    double distance_ = 0.0, edges_for_ = 0.0;
     StepSumCache cache_;
 };
 
@@ -150,21 +202,21 @@ double valley(const SubsampledStep& step, double c) {
     return at_share(std::clamp(s2 / std::max(p, 4.0 * s2), 1e-3, 0.5));
 }
 
-// Estimate of the logarithm of a piece's delta, at most its mass; and an exponent whose moment shows that it is
-// below `floor`, if one of a few does.
+// Estimate of the logarithm of a piece's delta or tail, at most its mass; and an exponent whose moment shows that
+// it is below `floor`, if one of a few does.
 struct Estimate {
     double value;
     double moment;            // 0: none
     double chernoff = -kInf;  // as if from one moment: too large where there are several humps
 };
-Estimate piece_estimate(Divided& divided, double low, double high, LargeStepsCount count, double epsilon, double c,
-                        double floor, StopCheck stop) {
-    const Composition comp = divided.piece(low, high, count, LargeStepsUse::placing);
+Estimate piece_estimate(Divided& divided, double low, double high, LargeStepsCount count, Quantity quantity,
+                        double epsilon, double c, double floor, StopCheck stop) {
+    const Composition comp = divided.piece({{divided.steps(low, high, count, LargeStepsUse::placing), 1.0}});
     const double mass = comp.log_finite_mass;
     const Cumulants at = comp.cumulants(0.0, stop);
     if (at.first > epsilon) {
-        const double above = mass + std::log(-std::expm1(epsilon - at.first));
-        return {count.at_least ? -kInf : above, 0.0, above};
+        const double payoff = quantity == Quantity::tail ? 0.0 : std::log(-std::expm1(epsilon - at.first));
+        return {count.at_least ? -kInf : mass + payoff, 0.0, mass + payoff};
     }
     double least = kInf;
     for (double at_c = c / kLeastTilt; at_c < kMostTilt * c; at_c *= 2.0) {
@@ -174,17 +226,26 @@ Estimate piece_estimate(Divided& divided, double low, double high, LargeStepsCou
         least = value;
     }
     if (count.at_least) return {-kInf, 0.0, least};
+    if (quantity == Quantity::tail) return {std::min(least, mass), 0.0, std::min(least, mass)};
     const double e = log_delta_estimate(comp, epsilon, stop);
     const double chernoff = log_chernoff_estimate(comp, epsilon, stop);
     return {std::isnan(e) ? mass : std::min(e, mass), 0.0, std::isnan(chernoff) ? mass : std::min(chernoff, mass)};
 }
 
-// The terms of one division, and what is known of them. Cuts are added where that is least.
+// The terms of one division, and what is known of them: of delta, or of Pr[L > epsilon], finite losses. Cuts are
+// added where that is least.
 class Pieces {
 public:
-    // c: about where contours stand.
-    Pieces(Divided& divided, std::vector<double> cuts, double epsilon, double c, double content, StopCheck stop)
-        : divided_(divided), cuts_(std::move(cuts)), epsilon_(epsilon), c_(c), content_(content), stop_(stop) {}
+    // c: about where contours stand. content: the width aimed at, relative for delta, absolute for tails.
+    Pieces(Divided& divided, std::vector<double> cuts, Quantity quantity, double epsilon, double c, double content,
+           StopCheck stop)
+        : divided_(divided),
+          cuts_(std::move(cuts)),
+          quantity_(quantity),
+          epsilon_(epsilon),
+          c_(c),
+          content_(content),
+          stop_(stop) {}
 
     const std::vector<double>& cuts() const { return cuts_; }
 
@@ -195,6 +256,22 @@ public:
         double sum = -kInf;
         for (const Piece& p : pieces_) sum = log_add(sum, p.chernoff, 0.0);
         return sum;
+    }
+
+    // What is known without any contour.
+    LogBounds without(double enough) const {
+        LogBounds out = {-kInf, kInf};
+        without_contour(divided_.piece(divided_.all_steps()), 0.0, true, enough, out);
+        return out;
+    }
+    // And without cuts.
+    LogBounds whole(double enough) const {
+        const Composition comp = divided_.piece(divided_.all_steps());
+        LogBounds out = {-kInf, kInf};
+        if (without_contour(comp, 0.0, true, enough, out)) return out;
+        const double about = quantity_ == Quantity::delta ? log_delta_estimate(comp, epsilon_, stop_) : 0.0;
+        with_losses(comp, divided_.all_steps(), std::max(enough, next_to_nothing(about) + 2.0), out);
+        return out;
     }
 
     LogBounds bounds() {
@@ -250,11 +327,15 @@ private:
         return b.log_upper + std::log(-std::expm1(std::min(b.log_lower - b.log_upper, 0.0)));
     }
 
+    // log of a term that is next to nothing beside what is wanted of a sum exp(log_sum).
+    double next_to_nothing(double log_sum) const {
+        return (quantity_ == Quantity::tail ? 0.0 : log_sum) + std::log(content_) - kNegligibleShare;
+    }
+
     // All terms for the cuts, with what is known of them already.
     void list() {
         std::vector<Piece> before;
         before.swap(pieces_);
-        const double negligible = kNegligibleShare - std::log(content_) + 3.0;
         best_ = -kInf;
         const auto piece = [&](double low, double high, LargeStepsCount count) {
             for (const Piece& p : before)
@@ -262,9 +343,9 @@ private:
                     p.count.at_least == count.at_least)
                     return p;
             stop_();
+            const double floor = next_to_nothing(std::max(best_, lower_)) - (count.at_least ? 3.0 : 23.0);
             const Estimate about =
-                piece_estimate(divided_, low, high, count, epsilon_, c_,
-                               std::max(best_, lower_) - negligible - (count.at_least ? 0.0 : 20.0), stop_);
+                piece_estimate(divided_, low, high, count, quantity_, epsilon_, c_, floor, stop_);
             return Piece{low, high, count, about.value, about.moment, about.chernoff, false, false, {-kInf, kInf}};
         };
         pieces_.push_back(piece(cuts_[0], kInf, {0, false}));
@@ -276,7 +357,7 @@ private:
                 const Piece p = piece(cuts_[i], high, {m, false});
                 best_ = std::max(best_, p.estimate);
                 // From here on they fall, and are negligible together.
-                if (m > kMostLarge || (p.estimate < last && p.estimate < best_ - negligible)) {
+                if (m > kMostLarge || (p.estimate < last && p.estimate < next_to_nothing(best_) - 3.0)) {
                     pieces_.push_back(piece(cuts_[i], high, {m, true}));
                     break;
                 }
@@ -288,29 +369,102 @@ private:
 
     // What is needed of it; more than before if the sum has turned out to be smaller.
     void look(Piece& p) {
-        const double enough = best_ - kNegligibleShare + std::log(content_) + 2.0;
+        const double enough = next_to_nothing(best_) + 2.0;
         if (p.done || (p.looked && p.bounds.log_upper < enough)) return;
-        const Composition comp = divided_.piece(p.low, p.high, p.count);
-        const auto at_most = [&](double log_value) {
-            if (log_value < p.bounds.log_upper) p.bounds.log_upper = log_value;
-            return p.bounds.log_upper < enough;
-        };
-        if (!p.looked) p.bounds = trivial_delta(comp, epsilon_);
+        const std::vector<Term> steps = {{divided_.steps(p.low, p.high, p.count), 1.0}};
+        const Composition comp = divided_.piece(steps);
+        if (!p.looked) p.bounds = {-kInf, kInf};
         p.looked = true;
-        if (at_most(kInf)) return;
-        if (p.moment > 0.0 && at_most(log_chernoff_at(comp, epsilon_, p.moment, stop_))) return;
-        if (p.estimate < enough && at_most(log_chernoff_above(comp, epsilon_, stop_))) return;
+        if (without_contour(comp, p.moment, p.estimate < enough, enough, p.bounds)) return;
         p.done = true;
-        if (p.count.at_least) return;
-        const LogBounds found = comp.cumulants(0.0, stop_).first > epsilon_
-                                    ? mostly_above(comp, epsilon_, enough, stop_)
-                                    : spectral_delta(comp, epsilon_, stop_);
-        p.bounds.log_lower = std::max(p.bounds.log_lower, found.log_lower);
-        at_most(found.log_upper);
+        if (!p.count.at_least) with_losses(comp, steps, enough, p.bounds);
+    }
+
+    static void tighten(LogBounds& bounds, const LogBounds& found) {
+        if (found.log_lower > bounds.log_lower) bounds.log_lower = found.log_lower;
+        if (found.log_upper < bounds.log_upper) bounds.log_upper = found.log_upper;
+    }
+
+    // Whether that is next to nothing; or, of a tail, what it lacks of all mass. `moment` is an exponent that may
+    // show it (0: none), `search` for one if it does not.
+    bool without_contour(const Composition& comp, double moment, bool search, double enough,
+                         LogBounds& bounds) const {
+        if (comp.max_loss <= epsilon_) {
+            bounds = {-kInf, -kInf};
+            return true;
+        }
+        if (quantity_ == Quantity::delta) {
+            tighten(bounds, trivial_delta(comp, epsilon_));
+            if (moment > 0.0 && !(bounds.log_upper < enough))
+                tighten(bounds, {-kInf, log_chernoff_at(comp, epsilon_, moment, stop_)});
+            if (search && !(bounds.log_upper < enough))
+                tighten(bounds, {-kInf, log_chernoff_above(comp, epsilon_, stop_)});
+            return bounds.log_upper < enough;
+        }
+        const double slip = 4.0 * kRound * std::fabs(comp.log_finite_mass);
+        const double most = comp.log_finite_mass + comp.log_mass_err + slip;
+        tighten(bounds, {-kInf, most});
+        if (bounds.log_upper < enough) return true;
+        const bool all = comp.min_loss > epsilon_;
+        const int side = all || comp.cumulants(0.0, stop_).first > epsilon_ ? -1 : 1;
+        const double other = all ? -kInf : log_chernoff_tail(comp, epsilon_, side, enough, stop_);
+        if (side > 0) {
+            tighten(bounds, {-kInf, other});
+            return bounds.log_upper < enough;
+        }
+        const double least = comp.log_finite_mass - comp.log_mass_err - slip;
+        const double share = std::exp(std::min(other - least, 0.0)) * (1.0 + 4.0 * kLibm);
+        if (share < 0.5) tighten(bounds, {least + std::log1p(-share) * (1.0 + kLibm), most});
+        return log_width(bounds) < enough;
+    }
+
+    // Whether the width is next to nothing then.
+    bool by_contour(const Composition& comp, double enough, LogBounds& bounds) const {
+        if (quantity_ == Quantity::delta) {
+            tighten(bounds, comp.cumulants(0.0, stop_).first > epsilon_
+                                ? mostly_above(comp, epsilon_, enough, stop_)
+                                : spectral_delta(comp, epsilon_, stop_));
+        } else {
+            const Interval above = spectral_tails(comp, epsilon_, stop_).above;
+            const double low = std::log(above.lower);
+            const double high = std::log(above.upper);
+            tighten(bounds, {low - kLibm * std::fabs(low), high + kLibm * std::fabs(high)});
+        }
+        return log_width(bounds) < enough;
+    }
+
+    // By a contour, or by one for each half of the listed losses.
+    void with_losses(const Composition& comp, const std::vector<Term>& steps, double enough,
+                     LogBounds& bounds) const {
+        if (by_contour(comp, enough, bounds) || divided_.last() < divided_.first() + 2) return;
+        tighten(bounds, by_losses(steps, divided_.first(), divided_.last(), enough));
+    }
+    // Listed losses from the first to before the last: half of them at a time, and half of those again.
+    LogBounds by_losses(const std::vector<Term>& steps, std::size_t first, std::size_t last, double enough) const {
+        LogBounds sum = {-kInf, -kInf};
+        const std::size_t middle = last - first > 1 ? first + (last - first) / 2 : last;
+        for (std::size_t from = first; from < last;) {
+            const std::size_t to = from < middle ? middle : last;
+            stop_();
+            const LogBounds part = divided_.listed()->log_mass(from, to);
+            const LogBounds all = divided_.listed()->log_mass(divided_.first(), divided_.last());
+            const LogBounds mass = {part.log_lower - all.log_upper, part.log_upper - all.log_lower};
+            const Composition comp = divided_.piece(steps, from, to);
+            const double own_enough = enough - mass.log_upper;
+            LogBounds own = {-kInf, kInf};
+            const bool found =
+                without_contour(comp, 0.0, true, own_enough, own) || by_contour(comp, own_enough, own);
+            own = {outward(own.log_lower + mass.log_lower, -1.0), outward(own.log_upper + mass.log_upper, 1.0)};
+            if (!found && to - from > 1) tighten(own, by_losses(steps, from, to, enough));
+            sum = {log_add(sum.log_lower, own.log_lower, -1.0), log_add(sum.log_upper, own.log_upper, 1.0)};
+            from = to;
+        }
+        return sum;
     }
 
     Divided& divided_;
     std::vector<double> cuts_;
+    Quantity quantity_;
     double epsilon_, c_, content_;
     StopCheck stop_;
     std::vector<Piece> pieces_;
@@ -349,7 +503,9 @@ std::vector<double> addition_cuts(const SubsampledStep& step, double copies, dou
 double best_cut(Divided& divided, double start, double epsilon, double c, StopCheck stop) {
     const SubsampledStep base = divided.base();
     const double stride = kStride * base.sigma * base.sigma;
-    const auto total = [&](double cut) { return Pieces(divided, {cut}, epsilon, c, 0.1, stop).estimate(); };
+    const auto total = [&](double cut) {
+        return Pieces(divided, {cut}, Quantity::delta, epsilon, c, 0.1, stop).estimate();
+    };
     double at = start;
     double least = total(at);
     for (const double way : {-1.0, 1.0}) {
@@ -405,66 +561,207 @@ double tilt_for(const Composition& comp, double epsilon, StopCheck stop) {
 }
 }  // namespace
 
-LogBounds large_steps_delta(const Composition& comp, double epsilon, double content, StopCheck stop) {
+namespace {
+
+bool narrow(const LogBounds& bounds, Quantity quantity, double content) {
+    if (quantity == Quantity::delta) return bounds.log_upper - bounds.log_lower <= content;
+    return std::exp(bounds.log_upper) - std::exp(bounds.log_lower) <= content;
+}
+
+// Bounds for the listed losses that have been chosen, of about the distance x of the steps' losses from where they
+// matter, their mass being 1. enough: log of what is next to nothing.
+LogBounds over_range(Divided& divided, Quantity quantity, double at, double x, double content, double enough,
+                     StopCheck stop) {
+    const bool removal = divided.base().removal;
+    divided.set_distance(x);
+    const Composition alone = divided.alone();
+    const double c = tilt_for(alone, x < 0.0 ? std::min(-x, 0.5 * alone.max_loss) : x, stop);
+    // Towards the end of their losses the steps have one scale.
+    const bool bounded = (x < 0.0) == removal;
     LogBounds best = {-kInf, kInf};
-    Divided divided(comp, epsilon, stop);
-    const double c = tilt_for(comp, epsilon, stop);
-    Pieces pieces(divided, first_cuts(divided, epsilon, c, stop), epsilon, c, content, stop);
+    if (divided.listed()) {
+        const Pieces all(divided, {}, quantity, at, c, content, stop);
+        best = bounded ? all.whole(enough) : all.without(enough);
+        if (best.log_upper < enough || narrow(best, quantity, content)) return best;
+    }
+    std::vector<double> cuts = first_cuts(divided, at - x + std::fabs(x), c, stop);
+    // The heavy tail of additions is at small losses: where a step loses a third of -x.
+    if (!removal && x < 0.0) cuts = {divided.base().place(-x / 3.0)};
+    Pieces pieces(divided, std::move(cuts), quantity, at, c, content, stop);
     try {
-        do {
+        for (int in_vain = 0;;) {
             const LogBounds found = pieces.bounds();
+            const double before = std::exp(best.log_upper) - std::exp(best.log_lower);
             best = {std::max(best.log_lower, found.log_lower), std::min(best.log_upper, found.log_upper)};
-        } while (!(best.log_upper - best.log_lower <= content) && best.log_upper > kFarBelow && pieces.refine());
+            const double width = std::exp(best.log_upper) - std::exp(best.log_lower);
+            in_vain = quantity == Quantity::delta || width < 0.9 * before ? 0 : in_vain + 1;
+            if (narrow(best, quantity, content) || in_vain == kInVain || !(best.log_upper > kFarBelow) ||
+                !pieces.refine())
+                break;
+        }
     } catch (const OutOfWork&) {  // what has been found holds
     }
-    return add_infinite_mass(comp, best);
+    return best;
+}
+
+// One of several laws that make up a composition.
+struct Share {
+    LogBounds mass;   // of the law, as a logarithm
+    double estimate;  // of what it adds, likewise
+};
+
+// The sum over all of them: ask(i, content, enough, stop) gives bounds for the i-th, its mass made 1, of a width
+// that is relative for delta and absolute for tails. enough: log of what is next to nothing.
+template <class Ask>
+LogBounds over_shares(const std::vector<Share>& shares, Quantity quantity, double content, StopCheck stop,
+                      const Ask& ask) {
+    const bool tail = quantity == Quantity::tail;
+    std::vector<std::size_t> order;
+    for (std::size_t i = 0; i < shares.size(); ++i) order.push_back(i);
+    std::sort(order.begin(), order.end(),
+              [&](std::size_t a, std::size_t b) { return shares[a].estimate > shares[b].estimate; });
+    LogBounds sum = {-kInf, -kInf};
+    const double count = static_cast<double>(shares.size());
+    for (std::size_t done = 0; done < order.size(); ++done) {
+        const Share& s = shares[order[done]];
+        const double wanted = std::log(content / count) +
+                              (tail ? 0.0 : std::max(sum.log_lower, shares[order[0]].estimate - kChernoffAbove));
+        const double own = std::exp(std::min(wanted - (tail ? s.mass.log_upper : s.estimate), 0.0));
+        LogBounds found = {-kInf, 0.0};
+        const auto left = static_cast<double>(order.size() - done);
+        const bool ended = within(stop, left > 1.0 ? 0.7 : 1.0, [&](StopCheck part) {
+            const LogBounds b = ask(order[done], std::clamp(own, kShareWidth * content, 0.5),
+                                    wanted - s.mass.log_upper - kNegligibleShare + 2.0, part);
+            found = {std::max(found.log_lower, b.log_lower), std::min(found.log_upper, b.log_upper)};
+        });
+        sum = {log_add(sum.log_lower, outward(found.log_lower + s.mass.log_lower, -1.0), -1.0),
+               log_add(sum.log_upper, outward(found.log_upper + s.mass.log_upper, 1.0), 1.0)};
+        // Other engines have more use for the work that is left.
+        if (!tail && !ended && sum.log_upper - sum.log_lower > kHopeless) return {sum.log_lower, 0.0};
+    }
+    return sum;
+}
+
+// What one law adds, at most and about: nothing where all of its losses are below.
+double share_estimate(const Composition& comp, Quantity quantity, double at, double log_mass, StopCheck stop) {
+    const double about = quantity == Quantity::tail ? 0.0 : log_chernoff_estimate(comp, at, stop);
+    return log_mass + (about < 0.0 ? about : 0.0);
+}
+
+// Bounds of delta or Pr[L > at], finite losses.
+LogBounds sorted_bounds(const Composition& comp, Quantity quantity, double at, double content, StopCheck stop) {
+    Divided divided(comp, at, stop);
+    const bool tail = quantity == Quantity::tail;
+    const double tilt = tail ? 0.0 : tilt_for(comp, at, stop);
+    divided.list(tilt);
+    if (!divided.listed()) return over_range(divided, quantity, at, at, content, -kInf, stop);
+    const LossList& list = *divided.listed();
+    // Losses are taken together where what is left for the steps is of one sign and about one size.
+    struct Range {
+        std::size_t first, last;
+        double x;  // the least
+    };
+    const double least = kLeastShare * expected_samples(comp);
+    const auto size = [&](std::size_t i) { return std::max(std::fabs(at - list.loss(i)), least); };
+    std::vector<Range> ranges;
+    std::vector<Share> shares;
+    for (std::size_t first = 0; first < list.size();) {
+        const bool below = list.loss(first) > at;
+        double low = size(first), high = low;
+        std::size_t last = first + 1;
+        for (; last < list.size() && (list.loss(last) > at) == below; ++last) {
+            low = std::min(low, size(last));
+            high = std::max(high, size(last));
+            if (high > kOneSize * low || !list.one_law(first, last + 1)) break;
+        }
+        divided.choose(first, last);
+        const Composition part = divided.piece(divided.all_steps());
+        if (part.max_loss > at) {
+            const LogBounds mass = list.log_mass(first, last);
+            ranges.push_back({first, last, at - (below ? list.loss(first) : list.loss(last - 1))});
+            shares.push_back({mass, share_estimate(part, quantity, at, mass.log_upper, stop)});
+        }
+        first = last;
+    }
+    LogBounds sum = over_shares(shares, quantity, content, stop,
+                                [&](std::size_t i, double own, double enough, StopCheck part) {
+                                    divided.choose(ranges[i].first, ranges[i].last);
+                                    return over_range(divided, quantity, at, ranges[i].x, own, enough, part);
+                                });
+    const double lost = std::log(list.lost()) + (tail ? 0.0 : log_chernoff_at(comp, at, tilt, stop));
+    for (const double more : {lost, std::log(list.underflow())})
+        sum.log_upper = log_add(sum.log_upper, more + 1e-9, 1.0);
+    return sum;
+}
+
+// The same with few Laplace releases. A loss of one of them is at an end with probability a = (1 + e^-e)/2, and
+// then that of a randomised response: k of them are, with probability C(k, j) a^(k-j) (1-a)^j, k - j responses and
+// j losses between the ends, whose transforms fall.
+LogBounds without_laplace(const Composition& comp, Quantity quantity, double at, double content, StopCheck stop) {
+    std::vector<Composition> parts = {comp};
+    std::vector<Share> shares = {{{0.0, 0.0}, 0.0}};
+    for (std::size_t i = 0; i < parts.size();) {
+        const auto& terms = parts[i].terms;
+        const auto laplace = std::find_if(terms.begin(), terms.end(), [&](const Term& t) {
+            return t.law->kind() == LawKind::laplace && parts.size() + t.copies <= kMostParts;
+        });
+        if (laplace == terms.end()) {
+            ++i;
+            continue;
+        }
+        const Term one = *laplace;
+        std::vector<Term> others = terms;
+        others.erase(others.begin() + (laplace - terms.begin()));
+        const LogBounds before = shares[i].mass;
+        parts.erase(parts.begin() + static_cast<std::ptrdiff_t>(i));
+        shares.erase(shares.begin() + static_cast<std::ptrdiff_t>(i));
+        const double e = one.law->parameters()[0];
+        const double log_ends = std::log(0.5 * (1.0 + std::exp(-e)));
+        const double log_between = std::log(-0.5 * std::expm1(-e));
+        double choose = 1.0;  // exact: below 2^53
+        for (double j = 0.0; j <= one.copies; j += 1.0) {
+            std::vector<Term> own = others;
+            own.push_back({two_point_law(e, 0.0), one.copies - j});
+            own.push_back({laplace_interior_law(e), j});
+            const double ends = (one.copies - j) * log_ends;
+            const double between = j * log_between;
+            const double log_mass = std::log(choose) + ends + between;
+            const double off = one.copies * 2.0 * kLibm +
+                               (kLibm + 4.0 * kRound) * (std::log(choose) + std::fabs(ends) + std::fabs(between));
+            parts.push_back(Composition::of(std::move(own)));
+            shares.push_back({{outward(before.log_lower + log_mass - off, -1.0),
+                               outward(before.log_upper + log_mass + off, 1.0)},
+                              0.0});
+            choose = choose * (one.copies - j) / (j + 1.0);
+        }
+    }
+    if (parts.size() == 1) return sorted_bounds(comp, quantity, at, content, stop);
+    for (std::size_t i = 0; i < parts.size(); ++i)
+        shares[i].estimate = parts[i].max_loss > at
+                                 ? share_estimate(parts[i], quantity, at, shares[i].mass.log_upper, stop)
+                                 : -kInf;
+    return over_shares(
+        shares, quantity, content, stop, [&](std::size_t i, double own, double enough, StopCheck part) {
+            // Losses between the ends may be enough for one contour.
+            Divided divided(parts[i], at, part);
+            const Pieces all(divided, {}, quantity, at, 1.0, own, part);
+            LogBounds best = all.whole(enough);
+            if (best.log_upper < enough || narrow(best, quantity, own)) return best;
+            const LogBounds sorted = sorted_bounds(parts[i], quantity, at, own, part);
+            best = {std::max(best.log_lower, sorted.log_lower), std::min(best.log_upper, sorted.log_upper)};
+            return best;
+        });
+}
+
+}  // namespace
+
+LogBounds large_steps_delta(const Composition& comp, double epsilon, double content, StopCheck stop) {
+    return add_infinite_mass(comp, without_laplace(comp, Quantity::delta, epsilon, content, stop));
 }
 
 Tails large_steps_tails(const Composition& comp, double at, double content, StopCheck stop) {
-    const double epsilon = std::fabs(at);
-    Divided divided(comp, epsilon, stop);
-    const double c = tilt_for(comp, epsilon, stop);
-    std::vector<double> cuts = first_cuts(divided, epsilon, c, stop);
-    // The heavy tail of additions is at small losses: where a step loses a third of -at.
-    if (!divided.base().removal && at < 0.0) cuts = {divided.base().place(epsilon / 3.0)};
-    Tails sum = {{0.0, 0.0}, {0.0, 0.0}};
-    bool lost = false;
-    const auto add = [&](double low, double high, LargeStepsCount count) {  // log of the piece's mass
-        stop();
-        const Composition piece = divided.piece(low, high, count);
-        const double log_mass = piece.log_finite_mass + piece.log_mass_err;
-        const double mass = std::min(1.0, std::exp(log_mass) * (1.0 + 4.0 * kLibm));
-        Tails own = {{0.0, mass}, {0.0, mass}};
-        if (mass > 1e-3 * content && !count.at_least) {
-            const Tails found = spectral_tails(piece, at, stop);
-            own = {{found.above.lower, std::min(found.above.upper, mass)},
-                   {found.below.lower, std::min(found.below.upper, mass)}};
-        }
-        const auto both = [](const Interval& a, const Interval& b) {
-            return Interval{(a.lower + b.lower) * (1.0 - kRound), (a.upper + b.upper) * (1.0 + 2.0 * kRound)};
-        };
-        sum = {both(sum.above, own.above), both(sum.below, own.below)};
-        lost = lost || own.above.upper - own.above.lower > kLost;
-        return log_mass;
-    };
-    add(cuts[0], kInf, {0, false});
-    for (std::size_t i = 0; i < cuts.size(); ++i) {
-        const double high = i + 1 < cuts.size() ? cuts[i + 1] : kInf;
-        double before = -kInf;
-        for (int m = 1; m <= divided.copies(); ++m) {
-            if (lost) return {{0.0, 1.0}, {0.0, 1.0}};
-            const double log_mass = add(cuts[i], high, {m, false});
-            if (m > kMostLarge || (log_mass < before && log_mass < std::log(1e-3 * content))) {
-                if (m < divided.copies()) add(cuts[i], high, {m + 1, true});
-                break;
-            }
-            before = log_mass;
-        }
-    }
-    const Interval above = {sum.above.lower + comp.infinite_mass_lower(),
-                            (sum.above.upper + comp.infinite_mass_upper()) * (1.0 + 2.0 * kRound)};
-    return {{std::min(1.0, above.lower), std::min(1.0, above.upper)},
-            {std::min(1.0, sum.below.lower), std::min(1.0, sum.below.upper)}};
+    // No sum has an atom: the steps have densities.
+    return both_tails(comp, from_log(without_laplace(comp, Quantity::tail, at, content, stop)));
 }
 
 struct LargeStepsPlaces::Division {
@@ -479,7 +776,8 @@ LargeStepsPlaces::LargeStepsPlaces(const Composition& composition, const Term& s
 LargeStepsPlaces::~LargeStepsPlaces() = default;
 
 Composition LargeStepsPlaces::piece(int large) {
-    return division_->divided.piece(cut_, kInf, {large, false}, LargeStepsUse::placing);
+    Divided& divided = division_->divided;
+    return divided.piece({{divided.steps(cut_, kInf, {large, false}, LargeStepsUse::placing), 1.0}});
 }
 
 }  // namespace dpcore::detail

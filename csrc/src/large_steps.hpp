@@ -12,10 +12,12 @@
 //            the highest window that is reached, and by how many steps. Every term is the transform of a positive
 //            measure and has its own contour, or is bounded by one exponential moment. One cut, in the valley
 //            between the humps, is enough for removals; additions of little noise spread over many scales and take
-//            several.
+//            several. Beside laws of few losses the pieces are those of every sum of these, or of sums that are
+//            one contour together; few Laplace releases are such a law and one with a density, mixed.
 // Domain:    compositions with at least one subsampled Gaussian term, all in one direction.
 // Guarantee: lower <= truth <= upper, as for the spectral engine.
-// Evidence:  docs/accounting.md, "Sorted by large steps"; tests/test_accounting_subsampled.py.
+// Evidence:  docs/accounting.md, "Sorted by large steps"; tests/test_accounting_subsampled.py,
+//            tests/test_accounting_sampled_atoms.py.
 #pragma once
 
 #include <memory>

@@ -271,7 +271,7 @@ public:
         log_mass_err_ = known ? mass.err : kUnknown;
     }
 
-    LawKind kind() const override { return LawKind::large_steps; }
+    LawKind kind() const override { return LawKind::part; }
 
     Cumulants cumulants(double c, StopCheck stop) const override {
         // Of each power of u: log of the mass, mean and variance.

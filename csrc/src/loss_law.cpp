@@ -171,6 +171,76 @@ private:
     double e_;
 };
 
+// M = e^{z eps0} (1 - e^-a)/a over the same of z = 0, a = eps0 (1 + 2z).
+class LaplaceInteriorLine final : public LossLine {
+public:
+    LaplaceInteriorLine(double epsilon, double c)
+        : epsilon_(epsilon), log_norm_(std::log(-std::expm1(-epsilon) / epsilon)), mirrored_(c < -0.5) {
+        c_ = mirrored_ ? -1.0 - c : c;
+        const Certified at0 = value(0.0);
+        log_mass_ = at0.value.re;
+        err_ = at0.err;
+    }
+    Certified value(double t) const override {
+        const double e = epsilon_;
+        const Complex a = {e * (1.0 + 2.0 * c_), 2.0 * e * t};
+        const Certified g = exponential_ratio(a, 3.0 * kRound * abs(a));
+        const Certified l = certified_log({{-g.value.re, -g.value.im}, g.err});
+        const Complex ze = {e * c_, e * t};
+        Complex v = ze + l.value;
+        v.re -= log_norm_;
+        if (mirrored_) v.im = -v.im;
+        return {v, l.err + (mirrored_ ? 3.0 : 1.0) * kRound * abs(ze) + 2.0 * kRound * abs(v) + norm_err()};
+    }
+    double log_envelope(double from) const override {
+        const double e = epsilon_;
+        const double beyond = e * c_ + std::log1p(std::exp(-e * (1.0 + 2.0 * c_))) -
+                              std::log(e * std::hypot(1.0 + 2.0 * c_, 2.0 * from)) - log_norm_ + norm_err();
+        return std::min(beyond + 1e-13 * (1.0 + std::fabs(beyond) + std::fabs(e * c_)), log_mass_ + err_);
+    }
+    double derivative_size(double, double log_size) const override {
+        return 2.0 * epsilon_ * std::exp(std::min(log_mass_ - log_size, 600.0));
+    }
+
+private:
+    double norm_err() const { return 2.0 * kLibm + kLibm * std::fabs(log_norm_); }
+    double epsilon_, log_norm_, c_ = 0.0;
+    bool mirrored_;
+    double log_mass_ = 0.0, err_ = 0.0;
+};
+
+class LaplaceInteriorLaw final : public LossLaw {
+public:
+    explicit LaplaceInteriorLaw(double epsilon) : e_(epsilon) {}
+    LawKind kind() const override { return LawKind::part; }
+    Cumulants cumulants(double c, StopCheck stop) const override {
+        if (c < -0.5) {
+            const Cumulants m = cumulants(-1.0 - c, stop);
+            return {m.value, -m.first, m.second};
+        }
+        // g(a) = log((1 - e^-a)/a) and its derivatives
+        const auto g = [](double a) { return a > 0.0 ? std::log(-std::expm1(-a) / a) : 0.0; };
+        const double a = e_ * (1.0 + 2.0 * c);
+        double first = -0.5 + a / 12.0;
+        double second = 1.0 / 12.0 - a * a / 240.0;
+        if (a > 1e-2) {
+            const double rise = std::expm1(std::min(a, 700.0));
+            first = 1.0 / rise - 1.0 / a;
+            second = 1.0 / (a * a) - (1.0 + 1.0 / rise) / rise;
+        }
+        return {c * e_ + g(a) - g(e_), e_ * (1.0 + 2.0 * first), 4.0 * e_ * e_ * second};
+    }
+    std::unique_ptr<LossLine> line(double c, double, double, bool, StopCheck) const override {
+        return std::make_unique<LaplaceInteriorLine>(e_, c);
+    }
+    double max_loss() const override { return e_; }
+    double min_loss() const override { return -e_; }
+    std::vector<double> parameters() const override { return {e_}; }
+
+private:
+    double e_;
+};
+
 // ---------------------------------------------------------------------------------------------- two points
 
 class TwoPointLine final : public LossLine {
@@ -447,7 +517,7 @@ public:
             high_ = std::max(high_, a.loss);
         }
         shift_ = std::max(c * low_, c * high_);
-        scaled_ = shift_ > 0.5;
+        scaled_ = std::fabs(shift_) > 0.5;
         const Certified at0 = value(0.0);
         log_mass_ = at0.value.re;
         err_ = at0.err;
@@ -819,6 +889,7 @@ LawPtr gaussian_law_of_rho(double rho, double rho_err) { return std::make_shared
 double gaussian_rho(const LossLaw& law) { return law.parameters().at(0); }
 double gaussian_rho_err(const LossLaw& law) { return law.parameters().at(1); }
 
+LawPtr laplace_interior_law(double epsilon) { return std::make_shared<LaplaceInteriorLaw>(epsilon); }
 LawPtr laplace_law(double epsilon) { return std::make_shared<LaplaceLaw>(epsilon); }
 LawPtr two_point_law(double epsilon, double delta) { return std::make_shared<TwoPointLaw>(epsilon, delta); }
 LawPtr discrete_gaussian_law(double sigma, double shift) {
@@ -827,6 +898,12 @@ LawPtr discrete_gaussian_law(double sigma, double shift) {
 
 LawPtr discrete_laplace_law(double scale, std::int64_t shift) {
     return std::make_shared<DiscreteLaplaceLaw>(scale, static_cast<double>(shift));
+}
+
+LawPtr atoms_law(std::vector<Atom> atoms, double mass_rel) {
+    const auto count = static_cast<double>(atoms.size());
+    return std::make_shared<AtomsLaw>(std::move(atoms), 0.0, 0.0, 0.0, mass_rel, Lattice{},
+                                      std::vector<double>{count});
 }
 
 LawPtr pmf_law(const std::vector<double>& p, const std::vector<double>& q, StopCheck stop) {

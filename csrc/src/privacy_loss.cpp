@@ -99,6 +99,31 @@ Tails difference_tails(const Composition& comp, double at, StopCheck stop) {
     return {above, {std::max(0.0, total - above.upper - slack), std::min(1.0, total - above.lower + slack)}};
 }
 
+bool narrower(const Tails& tails, double width) {
+    return tails.above.upper - tails.above.lower <= width && tails.below.upper - tails.below.lower <= width;
+}
+
+Tails intersect(const Tails& a, const Tails& b) {
+    return {intersect(a.above, b.above), intersect(a.below, b.below)};
+}
+
+// Tails by contours, with sampled steps: one, or several.
+Tails sampled_tails(const Composition& comp, double at, double width, StopCheck stop) {
+    Tails out = {{0.0, 1.0}, {0.0, 1.0}};
+    const auto one = [&] {
+        within(stop, 0.4, [&](StopCheck own) { out = intersect(out, spectral_tails(comp, at, own)); });
+    };
+    // Towards the end of the losses they have one scale.
+    const bool first =
+        std::isfinite(at < 0.0 ? comp.min_loss : comp.max_loss) || detail::expected_samples(comp) >= kHardlyAny;
+    if (first) one();
+    if (narrower(out, width)) return out;
+    within(stop, 0.6,
+           [&](StopCheck own) { out = intersect(out, detail::large_steps_tails(comp, at, width, own)); });
+    if (!first && !narrower(out, width)) one();
+    return out;
+}
+
 Tails tails_of(const Composition& comp, double at, StopCheck stop) {
     if (single(comp, LawKind::laplace)) {
         // L = e0 - 2 clip(x, 0, e0) for x ~ Laplace(1).
@@ -129,40 +154,31 @@ Tails tails_of(const Composition& comp, double at, StopCheck stop) {
     const double samples = detail::expected_samples(comp);
     const bool few = samples > 0.0 && samples < kFewSamples;
     const bool inside = at > comp.min_loss && at < comp.max_loss;
-    const auto narrower = [](const Tails& tails, double width) {
-        return tails.above.upper - tails.above.lower <= width && tails.below.upper - tails.below.lower <= width;
-    };
     const auto narrow = [&](const Tails& tails) { return narrower(tails, kSmoothedTail); };
-    const auto both = [](const Tails& a, const Tails& b) {
-        return Tails{intersect(a.above, b.above), intersect(a.below, b.below)};
-    };
     Tails out = {{0.0, 1.0}, {0.0, 1.0}};
-    if (!inside || samples == 0.0 || samples >= kHardlyAny)
+    if (inside && samples > 0.0) {
+        out = sampled_tails(comp, at, kSmoothedTail, stop);
+    } else {
         within(stop, 0.4, [&](StopCheck own) { out = spectral_tails(comp, at, own); });
-    if (!inside || narrow(out)) return out;
-    if (samples > 0.0) {
-        Tails found = {{0.0, 1.0}, {0.0, 1.0}};
-        within(stop, 0.6, [&](StopCheck own) { found = detail::large_steps_tails(comp, at, kSmoothedTail, own); });
-        out = both(out, found);
-        if (narrow(out)) return out;
     }
+    if (!inside || narrow(out)) return out;
     if (const auto near = detail::near_lattice(comp)) {
         Tails found = {{0.0, 1.0}, {0.0, 1.0}};
         within(stop, 0.5, [&](StopCheck own) { found = detail::near_lattice_tails(*near, at, own); });
-        out = both(out, found);
-        within(stop, 0.3, [&](StopCheck own) { out = both(out, detail::chernoff_tails(comp, at, own)); });
+        out = intersect(out, found);
+        within(stop, 0.3, [&](StopCheck own) { out = intersect(out, detail::chernoff_tails(comp, at, own)); });
         // Wide where a sum of losses is `at` but for its last digits: nothing else would decide that.
         if (narrower(found, kSomething)) return out;
     }
-    within(stop, 0.3, [&](StopCheck own) { out = both(out, detail::chernoff_tails(comp, at, own)); });
+    within(stop, 0.3, [&](StopCheck own) { out = intersect(out, detail::chernoff_tails(comp, at, own)); });
     if (narrow(out) || comp.lattice.step > 0.0) return out;
     std::optional<Tails> listed;
     within(stop, 0.4, [&](StopCheck own) { listed = detail::listed_sums_tails(comp, at, own); });
-    if (listed) return both(out, *listed);
+    if (listed) return intersect(out, *listed);
     std::optional<Tails> smooth;
     within(stop, 0.6, [&](StopCheck own) { smooth = detail::smoothed_tails(comp, at, kSmoothedTail, own); });
     if (smooth) {
-        out = both(out, *smooth);
+        out = intersect(out, *smooth);
         // Differences of deltas see no finer.
         if (narrower(*smooth, kSomething)) return out;
     }
@@ -174,15 +190,15 @@ Tails tails_of(const Composition& comp, double at, StopCheck stop) {
         Tails other = {{0.0, 1.0}, {0.0, 1.0}};
         within(stop, 0.2, [&](StopCheck own) {
             other = detail::chernoff_tails(comp, nearer * at, own);
-            if (samples >= kHardlyAny) other = both(other, spectral_tails(comp, nearer * at, own));
+            if (samples >= kHardlyAny) other = intersect(other, spectral_tails(comp, nearer * at, own));
         });
         if (at < 0.0)
-            out = both(out, {{other.above.lower, 1.0}, {0.0, other.below.upper}});
+            out = intersect(out, {{other.above.lower, 1.0}, {0.0, other.below.upper}});
         else
-            out = both(out, {{0.0, other.above.upper}, {other.below.lower, 1.0}});
+            out = intersect(out, {{0.0, other.above.upper}, {other.below.lower, 1.0}});
         if (narrow(out)) return out;
     }
-    within(stop, 1.0, [&](StopCheck own) { out = both(out, difference_tails(comp, at, own)); });
+    within(stop, 1.0, [&](StopCheck own) { out = intersect(out, difference_tails(comp, at, own)); });
     return out;
 }
 

@@ -133,6 +133,16 @@ LogBounds add_infinite_mass(const Composition& comp, LogBounds finite) {
     return {log_lower, std::min(log_upper, comp.log_total_mass + comp.log_mass_err + 4.0 * kLibm)};
 }
 
+Tails both_tails(const Composition& comp, const Interval& above) {
+    const double finite = std::exp(comp.log_finite_mass);
+    const double slack =
+        std::exp(comp.log_total_mass) * (std::expm1(std::min(comp.log_mass_err, 700.0)) + 4.0 * kLibm);
+    const double upper = std::min(above.upper, finite + slack);
+    return {{std::min(1.0, above.lower + comp.infinite_mass_lower()),
+             std::min(1.0, upper + comp.infinite_mass_upper() + slack)},
+            {std::max(0.0, finite - upper - slack), std::min(1.0, finite - above.lower + slack)}};
+}
+
 namespace {
 
 // The integral itself, in logarithms, rounded outward.

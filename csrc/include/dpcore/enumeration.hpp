@@ -28,10 +28,14 @@ public:
     Interval above(double epsilon) const;  // Pr[L > epsilon], finite losses
     Interval below(double epsilon) const;  // Pr[L < epsilon]
 
-private:
     struct Point {
         double loss, mass;
     };
+    const std::vector<Point>& points() const { return points_; }
+    double loss_err() const { return loss_err_; }  // absolute
+    double mass_err() const { return mass_err_; }  // relative
+
+private:
     StopCheck stop_;
     std::vector<Point> points_;
     double loss_err_ = 0.0;  // absolute

@@ -74,7 +74,7 @@ enum class LawKind : std::uint8_t {
     two_point,
     discrete_gaussian,
     subsampled_gaussian,
-    large_steps,
+    part,  // of a law, made and used by contours alone
     atoms
 };
 
@@ -119,6 +119,9 @@ double gaussian_rho_err(const LossLaw& law);
 
 // Laplace noise of scale sensitivity/epsilon.
 LawPtr laplace_law(double epsilon);
+// Its losses between the two ends, their mass (1 - e^-epsilon)/2 made 1; those at the ends are a randomised
+// response.
+LawPtr laplace_interior_law(double epsilon);
 
 // Infinite loss with probability delta, else randomised response with the given epsilon.
 LawPtr two_point_law(double epsilon, double delta);
@@ -132,6 +135,9 @@ LawPtr discrete_laplace_law(double scale, std::int64_t shift);
 // Poisson-subsampled Gaussian, sensitivity 1. removal: the mixture (1-q) N(0, s^2) + q N(1, s^2) against N(0,
 // s^2); otherwise N(0, s^2) against the mixture.
 LawPtr subsampled_gaussian_law(double sigma, double rate, bool removal);
+
+// Finitely many losses, rising, whose masses make 1 but for the relative error mass_rel of each.
+LawPtr atoms_law(std::vector<Atom> atoms, double mass_rel);
 
 // Any finite pair: losses log(p/q) with mass p.
 LawPtr pmf_law(const std::vector<double>& p, const std::vector<double>& q, StopCheck stop = {});

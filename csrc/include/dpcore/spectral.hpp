@@ -79,5 +79,7 @@ LogBounds mostly_above(const Composition& composition, double epsilon, double ne
 
 // Adds the mass of infinite losses to bounds of the finite part, and cuts at the total mass.
 LogBounds add_infinite_mass(const Composition& composition, LogBounds finite);
+// The same for tails, from bounds of Pr[L > at] over finite losses, the upper one also of Pr[L >= at].
+Tails both_tails(const Composition& composition, const Interval& finite_above);
 
 }  // namespace dpcore

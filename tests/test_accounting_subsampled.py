@@ -286,3 +286,13 @@ def test_rates_next_to_one(sigma: float, copies: int) -> None:
         log = loss.log_delta(share * loss.max_loss)
         assert log.upper - log.lower < 1e-8
         overlap_with_buckets(loss, share * loss.max_loss, log)
+
+
+@pytest.mark.parametrize("epsilon", [38.0, 40.0, 42.0])
+def test_many_large_steps(epsilon: float) -> None:
+    """Thousands of steps of little noise far out: some tens of them are large. There was no lower bound."""
+    loss = acc.from_subsampled_gaussian(sigma=0.52, rate=0.0064) * 3153
+    log, grid = loss.log_delta(epsilon), loss.log_delta(epsilon, engine="buckets")
+    assert log.upper - log.lower <= 1e-9
+    assert grid.lower <= log.upper
+    assert log.lower <= grid.upper

@@ -238,8 +238,21 @@ MUTANTS = [
     ),
     Mutant(
         "buckets that round a loss down", "csrc/src/bucket_lists.cpp",
-        "        upper_[i + 1] += mass * share;\n        upper_[i] += mass * (1.0 - share);",
-        "        upper_[i] += mass;", "test_accounting.py",
+        "        upper_[i + 1] += upper * share * std::exp(tilt_ * (step_ - above));", "", "test_accounting.py",
+    ),
+    Mutant(
+        "buckets that merge too little from below", "csrc/src/bucket_lists.cpp",
+        "group.surplus *= 1.0 - 1e-12 - 4.0 * kRound * group.count;", "group.surplus *= 0.5;",
+        "test_accounting_buckets.py",
+    ),
+    Mutant(
+        "buckets that merge too much from below", "csrc/src/bucket_lists.cpp",
+        "group.surplus *= 1.0 - 1e-12 - 4.0 * kRound * group.count;", "group.surplus *= 1.5;",
+        "test_accounting_buckets.py",
+    ),
+    Mutant(
+        "growing grids that forget odd copies", "csrc/src/bucket_ladder.cpp",
+        "if (odd > 0.0) rest = times(odd);", "", "test_accounting_buckets.py",
     ),
     Mutant(
         "buckets that lose what lies above", "csrc/src/buckets.cpp",

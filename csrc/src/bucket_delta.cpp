@@ -82,33 +82,33 @@ double fitting_step(const Plan& plan, const std::vector<Part>& parts, double wid
     }
     if (loose > 0.0 && !thorough)
         step = std::min(step, std::max(3.0 * width / (loose * plan.tilt), 2.0 * plan.distance / 2e6));
-    // Of composed atoms on lattices those that would cost the most between the points.
-    double lattice = 0.0, costs = 0.0;
+    // What is put on the grid: the Laplace law, or, of composed atoms on lattices, those that would cost more
+    // between the points.
+    double anchor = 2.0 * largest, costs = anchor;
     for (const Part& t : parts)
         if (t.block && t.block->step > 2.0 * step && t.block->step * detail::spread_share(*t.block) > costs) {
-            lattice = t.block->step;
-            costs = lattice * detail::spread_share(*t.block);
+            anchor = t.block->step;
+            costs = anchor * detail::spread_share(*t.block);
         }
-    if (largest == 0.0 && lattice > 0.0) step = lattice / std::ceil(lattice / step);
-    if (largest > 0.0) {
-        // The two atoms of the others are 2 epsilon apart: of the steps down to half as long the one of which that
-        // is nearly a multiple, from below, so that the lower atom is rounded down by little.
-        const double least = std::max(1.0, std::ceil(2.0 * largest / step));
-        const double most_cells = std::min(2.0 * least, std::floor(2.0 * largest / finest));
+    if (anchor > 0.0) {
+        // The two atoms of other Laplace laws are 2 epsilon apart: of the steps down to half as long the one of
+        // which that is nearly a multiple, from below, so that the lower atom is rounded down by little.
+        const double least = std::max(1.0, std::ceil(anchor / step));
+        const double most_cells = std::min(2.0 * least, std::floor(anchor / finest));
+        const bool others = thorough && largest > 0.0 && (loose > 0.0 || anchor != 2.0 * largest);
         double k = std::max(1.0, std::min(least, most_cells));
         double best = kInf;
-        for (double cells = k; thorough && loose > 0.0 && cells <= std::min(most_cells, least + 2e4);
-             cells += 1.0) {
+        for (double cells = k; others && cells <= std::min(most_cells, least + 2e4); cells += 1.0) {
             double off = 0.0;
             for (const Part& t : parts)
                 if (t.law && t.law->kind() == LawKind::laplace) {
-                    const double apart = t.law->parameters()[0] / largest * cells;
+                    const double apart = 2.0 * t.law->parameters()[0] / anchor * cells;
                     off += t.copies * std::exp(-t.law->parameters()[0]) *
                            (std::ceil(apart - 4.0 * kRound * cells) - apart) / cells;
                 }
             if (off < best) best = off, k = cells;
         }
-        step = 2.0 * largest / k;
+        step = anchor / k;
     }
     return step;
 }
@@ -147,6 +147,7 @@ double log_sum(double a, double b) {
 constexpr int kFinerGrids = 6;
 constexpr double kOneGrid = 1e6;    // buckets up to which one grid for all copies is the shorter way
 constexpr double kSeveral = 8.0;    // copies from which on grids may grow with them
+constexpr double kWider = 1.3;      // window, where it was too narrow
 constexpr double kSparse = 2e5;     // buckets for atoms that lie on no lattice
 constexpr double kCoarsest = 64.0;  // times the step that is right, where one law alone is too wide for that
 
@@ -238,7 +239,10 @@ public:
         // step where atoms lie between its points. Atoms of several laws together lie closer.
         for (int i = 0; i < kFinerGrids && plan_.count < 0.9 * kFinest; ++i) {
             const double now = std::expm1(out.bounds.log_upper - out.bounds.log_lower);
-            if (now <= asked || found.floor > 0.7 * asked) break;
+            if (now <= asked) break;
+            // Next to nothing at epsilon: even what is outside of the window counts.
+            if (found.beyond > 0.1 * asked) plan_.distance *= kWider;
+            if (found.floor - found.beyond > 0.7 * asked) break;
             if (i == 0) join_blocks(blocks_, tilts_, stop_);
             const double ratio = std::max(0.01, 0.6 * asked / now);
             width *= i == 0 ? ratio : ratio * ratio;

@@ -240,7 +240,7 @@ Answer lists_delta(const std::vector<Part>& parts, double epsilon, const Plan& p
         !(transform_err < 0.1))
         return {kNothing, kInf};
     LogBounds finite = {low > 0.0 ? base + std::log(low) : -kInf, base + std::log(high)};
-    return {finite, 2.0 * ((noise + outside) / high + slack)};
+    return {finite, 2.0 * ((noise + outside) / high + slack), 2.0 * beyond * pay / high};
 }
 
 }  // namespace

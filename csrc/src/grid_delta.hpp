@@ -41,6 +41,7 @@ void set_step(Plan& plan, double step);
 struct Answer {
     LogBounds bounds;
     double floor = 0.0;
+    double beyond = 0.0;  // of it, what only a wider window would change
 };
 
 // Nothing known of the finite part: minus and plus infinity.

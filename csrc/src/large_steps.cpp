@@ -359,6 +359,7 @@ private:
                 // From here on they fall, and are negligible together.
                 if (m > kMostLarge || (p.estimate < last && p.estimate < next_to_nothing(best_) - 3.0)) {
                     pieces_.push_back(piece(cuts_[i], high, {m, true}));
+                    if (m <= kMostLarge) pieces_.back().chernoff = -kInf;
                     break;
                 }
                 pieces_.push_back(p);

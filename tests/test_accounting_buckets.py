@@ -110,3 +110,26 @@ def test_a_step_of_ones_own_is_one_grid() -> None:
         assert found.lower <= exact.upper
         assert exact.lower <= found.upper
     assert fine.upper - fine.lower < 0.2 * (coarse.upper - coarse.lower)
+
+
+@pytest.mark.parametrize(
+    ("loss", "epsilon", "step"),
+    [
+        # The lower list is one point, outside of the window: its moments, not the upper list's, say how far.
+        (acc.from_gaussian(sigma=27.12179776898548) * 31169028, 21348.99916986752, 690.7127324149137),
+        # Half a cell of 26 units: 1 - e^-above is 1 in double all over its upper part.
+        (acc.from_laplace(epsilon=8.820930038815025), 7.398903374499855, 52.44298698678436),
+        # The weights at the few points there are underflow: not a delta of 0.
+        (acc.from_randomized_response(epsilon=0.0011417552105662877) * 192111, 1.981527914691239, 400.39529706163245),
+        (
+            acc.from_discrete_laplace(scale=29.67870051608402, sensitivity=3) * 7
+            + acc.from_pure(epsilon=0.0005778296324182257) * 5794,
+            1.6722128089991024,
+            224.834076800908,
+        ),
+    ],
+)
+def test_steps_far_too_wide_are_no_less_certain(loss: acc.PrivacyLoss, epsilon: float, step: float) -> None:
+    exact, found = loss.delta(epsilon), loss.delta(epsilon, engine="buckets", step=step)
+    assert found.lower <= exact.upper
+    assert exact.lower <= found.upper

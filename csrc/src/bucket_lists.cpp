@@ -182,12 +182,13 @@ private:
     void sort_points() {
         const auto lower = [](const Placed& a, const Placed& b) { return a.position < b.position; };
         if (dense_) {
-            // 1 - e^-above is known to the error of the rule.
-            slack_ = 1e-12 * step_;
+            // 1 - e^-above is known to the error of the rule: the points are put where that is surely reached.
+            // Next to 1, in cells of many units, that leaves much of the cell open.
+            constexpr double kSurely = 1.0 - 1e-12;
             for (std::size_t m = 0; m < points_.size(); ++m) {
                 Placed& p = points_[m];
                 const double from = 0.5 * static_cast<double>(m);
-                const double above = p.mass > 0.0 ? -std::log1p(-p.position / p.mass) / step_ : 0.0;
+                const double above = p.mass > 0.0 ? -std::log1p(-kSurely * p.position / p.mass) / step_ : 0.0;
                 p.position = std::min(from + 0.5, std::max(from, static_cast<double>(m / 2) + above));
             }
             for (const Placed& a : atoms_)
@@ -220,7 +221,7 @@ private:
             for (; k > 0 && points_[k - 1].position >= point; --k) {
                 const double above = step_ * (points_[k - 1].position - point);
                 const double mass = points_[k - 1].mass * std::exp(-tilt_ * above);
-                surplus += mass * fall_of(above);
+                surplus += mass * -std::expm1(-above);
                 merged += mass;
             }
             double count = static_cast<double>(end - k);
@@ -233,10 +234,6 @@ private:
             most_merged_ = std::max(most_merged_, count);
         }
     }
-    // 1 - e^-above and e^below - 1, on the safe side of what is known of the position.
-    double fall_of(double above) const { return -std::expm1(-std::max(0.0, above - slack_)); }
-    double rise_of(double below) const { return std::expm1(below + slack_); }
-
     void take_below(std::size_t k, double point, bool halves, double& surplus, double& merged, double& count) {
         constexpr double kHalf = 0.55;
         constexpr double kFar = 64.0;
@@ -244,7 +241,7 @@ private:
             Placed& p = points_[q - 1];
             if (!(p.mass > 0.0)) continue;
             const double distance = point - p.position;
-            const double each = rise_of(step_ * distance);
+            const double each = std::expm1(step_ * distance);
             const double turn = std::exp(tilt_ * step_ * distance);
             const bool whole = !halves || distance <= kHalf || distance > kFar;
             const double taken = whole ? p.mass : 0.5 * p.mass;
@@ -272,20 +269,20 @@ private:
         const auto beyond = [&](std::size_t j) { return step_ * static_cast<double>(j - next); };
         double available = 0.0;
         for (std::size_t j = next + 1; j < last; ++j)
-            available += 0.5 * lower[j] * std::exp(-tilt_ * beyond(j)) * fall_of(beyond(j));
+            available += 0.5 * lower[j] * std::exp(-tilt_ * beyond(j)) * -std::expm1(-beyond(j));
         // All that would have to be raised, and what that needs.
         surplus *= 1.0 - 1e-12 - 4.0 * kRound * static_cast<double>(end - k);
         double left = surplus, leaves = 0.0, arrives = 0.0, deficit = 0.0;
         for (std::size_t i = end; i > k && left > 0.0; --i) {
             const double above = step_ * (points_[i - 1].position - point);
             const double mass = points_[i - 1].mass * std::exp(-tilt_ * above);
-            const double fall = -std::expm1(-(above + slack_));
+            const double fall = -std::expm1(-above);
             const double share = mass * fall <= left ? 1.0 : left / (mass * fall);
             const double raised = mass * share;
             left -= raised * fall;
             leaves += raised;
             arrives += raised * std::exp(tilt_ * step_);
-            deficit += raised * std::exp(tilt_ * step_) * rise_of(step_ - above);
+            deficit += raised * std::exp(tilt_ * step_) * std::expm1(step_ - above);
         }
         if (!(available > 0.0) || !(deficit > 0.0)) return 0.0;
         deficit *= 1.0 + 1e-11;
@@ -300,7 +297,7 @@ private:
         return part * leaves;
     }
 
-    double step_, offset_, tilt_, denominator_ = 1.0, slack_ = 0.0;
+    double step_, offset_, tilt_, denominator_ = 1.0;
     bool dense_;
     double run_ = 0.0, longest_run_ = 0.0, most_merged_ = 0.0;
     std::int64_t first_ = 0;
@@ -752,19 +749,23 @@ Tilts tilt(Discrete& list, const Tilts& tilts) {
     const double top = largest(at);
     const double top_far = largest(far);
     const double top_near = largest(near);
-    double sum = 0.0, sum_far = 0.0, sum_near = 0.0;
+    // Both lists under the two others: merged losses have the larger moments where these are concave (between -1
+    // and 0), and what a transform has left far out is as it happens.
+    double sum = 0.0, sum_far = 0.0, sum_near = 0.0, low_far = 0.0, low_near = 0.0;
     Powers here(at, top, b), farther(far, top_far, b), nearer(near, top_near, b);
     for (std::size_t from = 0; from < n; from += Powers::kBlock) {
         here.start(from);
         farther.start(from);
         nearer.start(from);
         const std::size_t count = std::min(Powers::kBlock, n - from);
-        double part = 0.0, part_far = 0.0, part_near = 0.0;
+        double part = 0.0, part_far = 0.0, part_near = 0.0, small_far = 0.0, small_near = 0.0;
         for (std::size_t j = 0; j < count; ++j) {
             double& mass = b.upper.mass[from + j];
             double& low = b.lower.mass[from + j];
             part_far += farther.times(mass, j);
             part_near += nearer.times(mass, j);
+            small_far += farther.times(low, j);
+            small_near += nearer.times(low, j);
             low = here.times(low, j);
             mass = here.times(mass, j);
             part += mass;
@@ -772,7 +773,11 @@ Tilts tilt(Discrete& list, const Tilts& tilts) {
         sum += part;
         sum_far += part_far;
         sum_near += part_near;
+        low_far += small_far;
+        low_near += small_near;
     }
+    sum_far = std::max(sum_far, low_far);
+    sum_near = std::max(sum_near, low_near);
     // Masses that underflowed are below the smallest double each.
     const auto ends = [&](double turn) { return std::max(turn * b.loss(n - 1), turn * b.loss(0)); };
     const double lost = list.underflows ? std::log(static_cast<double>(n)) - 744.0 : -kInf;

@@ -234,9 +234,10 @@ public:
         // step where atoms lie between its points. Atoms of several laws together lie closer.
         for (int i = 0; i < kFinerGrids && plan_.count < 0.9 * kFinest; ++i) {
             const double now = std::expm1(out.bounds.log_upper - out.bounds.log_lower);
-            if (now <= asked || found.floor > 0.7 * asked) break;
+            const double wanted = std::max(asked, 1.5 * found.floor);
+            if (now <= wanted) break;
             if (i == 0) join_blocks(blocks_, tilts_, stop_);
-            const double ratio = std::max(0.01, 0.6 * asked / now);
+            const double ratio = std::max(0.01, 0.6 * wanted / now);
             width *= i == 0 ? ratio : ratio * ratio;
             try {
                 found = attempt(width, false);

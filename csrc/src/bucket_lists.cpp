@@ -558,7 +558,7 @@ Discrete discretise(const LossLaw& law, double step, double c_near, double c, do
                         out.log_missing =
                             top + std::log(std::exp(above - top) + std::exp(out.log_missing - top)) + 1e-9;
                 }
-            } else if (removal && c_near >= 0.0) {
+            } else if (removal && c >= 0.0) {
                 // Outputs next to 1 + c, which small rates leave nothing of. From the top, the tilted density is
                 // at most its two factors at the ends of a piece; M(c) >= 1, since c >= 0 times the mean of the
                 // loss, and where the ratio is above 1 the farthest tilt has the most.
@@ -570,6 +570,11 @@ Discrete discretise(const LossLaw& law, double step, double c_near, double c, do
                     if (!(rest < kTail)) break;
                     high = x;
                 }
+                // A second hump that far out would underflow, and e^{c loss} times what underflows is anything.
+                const double last = lambda(high) - high * high / (2.0 * s2);
+                if (tilted && last < -650.0) lift = std::min(600.0, -last);
+                out.log_scale = lift;
+                out.underflows = !(last + lift > -650.0);
             }
             const double sign = removal ? 1.0 : -1.0;
             const double longest = std::min(
@@ -598,7 +603,8 @@ Discrete discretise(const LossLaw& law, double step, double c_near, double c, do
             out.buckets = collect.finish();
             if (brief)
                 out.loss_err = kMixtureLoss + 4.0 * kRound * std::max(std::fabs(ends[0]), std::fabs(ends[1]));
-            out.buckets.mass_err += 1e-13 + 4.0 * kRound * lift;
+            // Exponents with a few roundings each.
+            out.buckets.mass_err += 1e-13 + 8.0 * kRound * (lift + farthest * farthest / (2.0 * s2));
             out.smooth = true;
             break;
         }

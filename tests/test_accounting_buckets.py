@@ -64,6 +64,12 @@ CASES = {
     "few sampled": lambda: (sampled(3.0467805752496724, 0.00219508150558192) * 3, 0.0031129391673267058),
     # Nothing of the outputs next to 1 + c, and a nearest tilt below 0.
     "two sampled of much noise": lambda: (sampled(2661.1857685705627, 0.019777212457154508) * 2, 0.0),
+    # By the number of large steps, the cut where the density underflows.
+    "seven sampled": lambda: (sampled(9.813659248249241, 0.00200276901801035) * 7, 1.4652623612800167e-07),
+    # The second hump is beyond lifting: by the number of large steps, of which one or more are next to nothing and
+    # cannot be placed.
+    "nine sampled": lambda: (sampled(4.493572608581753, 3.428647836345248e-05) * 9, 2.6857920121788063e-10),
+    "one sampled": lambda: (sampled(4.1421664155896245, 0.0009025834631281856), 0.00036491540454812883),
     # Only the infinite mass is left.
     "infinite": lambda: (
         acc.from_approximate(epsilon=0.0012, delta=1e-12) * 1613 + acc.from_gaussian(sigma=61.0) * 11,

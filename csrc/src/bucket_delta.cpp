@@ -323,8 +323,10 @@ public:
             const Composition about = places_.piece(static_cast<int>(m));
             pieces.push_back({place_plan(about, epsilon_, stop_), log_delta_estimate(about, epsilon_, stop_)});
             const Piece& p = pieces.back();
-            if (!p.plan.valid || std::isnan(p.estimate)) return {-kInf, kInf};
+            if (std::isnan(p.estimate)) return {-kInf, kInf};
             best = std::max(best, p.estimate);
+            // What is next to nothing need not be placed.
+            if (!p.plan.valid && !(p.estimate < best + negligible)) return {-kInf, kInf};
             if (m > 0.0 && p.estimate < best + negligible && p.estimate < pieces[pieces.size() - 2].estimate)
                 break;
         }
@@ -338,12 +340,16 @@ public:
             // The last one stands for all that follow.
             const bool last = i + 1 == pieces.size() && m < sampled_.copies;
             if (last || !matter(pieces[i])) {
-                const double most = moment_bound(m, plan.tilt, last);
+                double most = kInf;
+                for (const double c :
+                     plan.valid ? std::vector<double>{plan.tilt} : std::vector<double>{0.1, 1.0, 10.0})
+                    most = std::min(most, moment_bound(m, c, last));
                 if (last || most < enough) {
                     sum.log_upper = log_sum(sum.log_upper, most);
                     continue;
                 }
             }
+            if (!plan.valid) return {-kInf, kInf};
             Refined piece(plan, epsilon_, stop_);
             piece.add(others_);
             if (m < sampled_.copies) piece.add(*sampled_.law, sampled_.copies - m, {-kInf, places_.cut()});

@@ -510,10 +510,12 @@ Discrete discretise(const LossLaw& law, double step, double c_near, double c, do
             const double q = p[1];
             const bool removal = p[2] != 0.0;
             const double s2 = s * s;
-            const double power = removal ? 1.0 + std::max(c_far, 0.0) : std::max(-c_near, 0.0);
+            // Tails are those under the tilt c: the two others bound where the lists themselves end. What they
+            // would move far out of reach, and out of the range of double, need not be in them.
+            const double power = removal ? 1.0 + std::max(c_far, 0.0) : std::max(-c, 0.0);
             const double reach = window(kTail);
             const double share0 = 1.0 / (1.0 + (1.0 - q) / q * std::exp(0.5 / s2));
-            double low = -reach * s - 1.0 - std::max(0.0, removal ? -(1.0 + c_near) : c_far) * share0;
+            double low = -reach * s - 1.0 - std::max(0.0, removal ? -(1.0 + c) : c_far) * share0;
             double high = reach * s + power;
             const auto lambda = [=](double x) {
                 const double y = (x - 0.5) / s2;
@@ -529,44 +531,45 @@ Discrete discretise(const LossLaw& law, double step, double c_near, double c, do
                     low = outputs.low;
                 else
                     out.log_missing = -low * low / (2.0 * s2);
-                if (outputs.high < high) {
-                    high = outputs.high;
-                } else {
-                    // Beyond `high` the tilted density falls like e^{-reach x/s} at least; down from there it is
-                    // at most its two factors at the ends of a piece.
-                    const double piece = 0.125 * s;
-                    high = std::max(high, low + reach * s);
-                    const auto height = [&](double x) { return (1.0 + c) * lambda(x) - x * x / (2.0 * s2); };
-                    double peak = height(low);
-                    for (double x = low; x < high; x += piece) peak = std::max(peak, height(x));
-                    double rest = 0.4 / reach * std::exp(height(high) - peak + 1e-9);
-                    while (high - piece > low) {
-                        const double x = high - piece;
-                        const double more =
-                            0.05 * std::exp((1.0 + c) * lambda(high) - x * x / (2.0 * s2) - peak + 1e-9);
-                        if (!(rest + more < 0.01 * kTail)) break;
-                        rest += more;
-                        high = x;
-                    }
-                    const auto plain = [&](double x) { return lambda(x) - x * x / (2.0 * s2); };
-                    lift = std::max(0.0, std::min(600.0 - plain(low), -plain(high)));
-                    out.log_scale = lift;
-                    out.underflows = !(plain(high) + lift > -650.0);
-                    const double above = peak + std::log(rest);
-                    const double top = std::max(above, out.log_missing);
-                    if (std::isfinite(top))
-                        out.log_missing =
-                            top + std::log(std::exp(above - top) + std::exp(out.log_missing - top)) + 1e-9;
+                // Beyond `high` the tilted density falls like e^{-reach x/s} at least; down from there, or from
+                // where the outputs end, it is at most its two factors at the ends of a piece.
+                const bool ends = outputs.high < high;
+                high = ends ? outputs.high : std::max(high, low + reach * s);
+                const double piece = 0.125 * s;
+                const auto height = [&](double x) { return (1.0 + c) * lambda(x) - x * x / (2.0 * s2); };
+                double peak = height(low);
+                for (double x = low; x < high; x += piece) peak = std::max(peak, height(x));
+                double rest = ends ? 0.0 : 0.4 / reach * std::exp(height(high) - peak + 1e-9);
+                while (high - piece > low) {
+                    const double x = high - piece;
+                    const double next = std::max(x, std::min(0.0, high));  // to 0
+                    const double more =
+                        0.05 * std::exp((1.0 + c) * lambda(high) - next * next / (2.0 * s2) - peak + 1e-9);
+                    if (!(rest + more < 0.01 * kTail)) break;
+                    rest += more;
+                    high = x;
                 }
+                const auto plain = [&](double x) { return lambda(x) - x * x / (2.0 * s2); };
+                if (!ends)
+                    lift = std::max(0.0, std::min(600.0 - plain(low), -plain(high)));
+                else if (plain(high) < -650.0)
+                    lift = std::min(600.0, -plain(high));
+                out.log_scale = lift;
+                out.underflows = !(std::min(plain(low), plain(high)) + lift > -650.0);
+                const double above = peak + std::log(rest);
+                const double top = std::max(above, out.log_missing);
+                if (std::isfinite(top))
+                    out.log_missing =
+                        top + std::log(std::exp(above - top) + std::exp(out.log_missing - top)) + 1e-9;
             } else if (removal && c >= 0.0) {
                 // Outputs next to 1 + c, which small rates leave nothing of. From the top, the tilted density is
                 // at most its two factors at the ends of a piece; M(c) >= 1, since c >= 0 times the mean of the
-                // loss, and where the ratio is above 1 the farthest tilt has the most.
+                // loss.
                 const double piece = 0.125 * s;
                 double rest = 0.0;
                 while (high - piece > 0.5) {
                     const double x = high - piece;
-                    rest += 0.05 * std::exp((1.0 + c_far) * lambda(high) - x * x / (2.0 * s2) + 1e-9);
+                    rest += 0.05 * std::exp((1.0 + c) * lambda(high) - x * x / (2.0 * s2) + 1e-9);
                     if (!(rest < kTail)) break;
                     high = x;
                 }

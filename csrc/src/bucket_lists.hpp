@@ -18,7 +18,7 @@ namespace dpcore::detail {
 // std::length_error for more buckets than there may be.
 void refuse(double buckets);
 
-// Tail: tilted mass left out (a bound), relative to M(c).
+// Tail: tilted mass left out (a bound), relative to M(c), under the tilt that is in use.
 struct Discrete {
     Buckets buckets;
     double tail = 0.0;

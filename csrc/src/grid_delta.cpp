@@ -75,11 +75,10 @@ LogBounds single_delta(const LossLaw& law, double epsilon, double step, double c
     }
     // Tabulated range: all but d.tail of the tilted law.
     const double pay = std::exp(c * std::log(c) - (1.0 + c) * std::log1p(c));
-    const double outside =
-        (d.tail * 1.01 * mass +
-         static_cast<double>(n) * std::exp(std::max(c * b.loss(n - 1), c * b.loss(0)) - top - 744.0)) *
-            pay +
-        kLost;
+    const double underflown =
+        d.underflows ? static_cast<double>(n) * std::exp(std::max(c * b.loss(n - 1), c * b.loss(0)) - top - 744.0)
+                     : 0.0;
+    const double outside = (d.tail * 1.01 * mass + underflown) * pay + kLost;
     const double slack = b.mass_err * 2.0 + (static_cast<double>(n) + 64.0) * kRound +
                          8.0 * kLibm * (1.0 + std::fabs(scale)) + 4.0 * kRound * d.log_scale;
     const double base = top - d.log_scale - c * epsilon;
@@ -255,8 +254,10 @@ Answer lists_delta(const std::vector<Part>& parts, double epsilon, const Plan& p
 Answer grid_delta(const std::vector<Part>& parts, double epsilon, const Plan& plan, StopCheck stop) {
     if (parts.size() == 1 && parts[0].copies == 1.0 && parts[0].law && parts[0].outputs.all()) {
         const LawKind kind = parts[0].law->kind();
-        if (kind == LawKind::gaussian || kind == LawKind::subsampled_gaussian)
-            return {single_delta(*parts[0].law, epsilon, plan.step, plan.tilt, stop), 0.0};
+        if (kind == LawKind::gaussian || kind == LawKind::subsampled_gaussian) {
+            const LogBounds found = single_delta(*parts[0].law, epsilon, plan.step, plan.tilt, stop);
+            return {found, found.log_upper < kInf ? 0.0 : kInf};
+        }
     }
     return lists_delta(parts, epsilon, plan, stop);
 }

@@ -130,7 +130,11 @@ def test_a_step_of_ones_own_is_one_grid() -> None:
         # Half a cell of 26 units: 1 - e^-above is 1 in double all over its upper part.
         (acc.from_laplace(epsilon=8.820930038815025), 7.398903374499855, 52.44298698678436),
         # The weights at the few points there are underflow: not a delta of 0.
-        (acc.from_randomized_response(epsilon=0.0011417552105662877) * 192111, 1.981527914691239, 400.39529706163245),
+        (
+            acc.from_randomized_response(epsilon=0.0011417552105662877) * 192111,
+            1.981527914691239,
+            400.39529706163245,
+        ),
         (
             acc.from_discrete_laplace(scale=29.67870051608402, sensitivity=3) * 7
             + acc.from_pure(epsilon=0.0005778296324182257) * 5794,

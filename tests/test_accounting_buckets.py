@@ -60,6 +60,16 @@ CASES = {
     "valley": lambda: (sampled(1.8, 0.0039) * 366, 0.8982948752683553),
     "valley of 15000": lambda: (sampled(2.6, 0.0012) * 14894, 1.8),
     "valley beside others": lambda: (sampled(29.0, 0.013) * 24731 + sampled(4.4, 0.014) * 996, 3.72),
+    # The second hump is so far out that its untilted density underflows.
+    "few sampled": lambda: (sampled(3.0467805752496724, 0.00219508150558192) * 3, 0.0031129391673267058),
+    # Nothing of the outputs next to 1 + c, and a nearest tilt below 0.
+    "two sampled of much noise": lambda: (sampled(2661.1857685705627, 0.019777212457154508) * 2, 0.0),
+    # By the number of large steps, the cut where the density underflows.
+    "seven sampled": lambda: (sampled(9.813659248249241, 0.00200276901801035) * 7, 1.4652623612800167e-07),
+    # The second hump is beyond lifting: by the number of large steps, of which one or more are next to nothing and
+    # cannot be placed.
+    "nine sampled": lambda: (sampled(4.493572608581753, 3.428647836345248e-05) * 9, 2.6857920121788063e-10),
+    "one sampled": lambda: (sampled(4.1421664155896245, 0.0009025834631281856), 0.00036491540454812883),
     # Only the infinite mass is left.
     "infinite": lambda: (
         acc.from_approximate(epsilon=0.0012, delta=1e-12) * 1613 + acc.from_gaussian(sigma=61.0) * 11,
@@ -110,3 +120,38 @@ def test_a_step_of_ones_own_is_one_grid() -> None:
         assert found.lower <= exact.upper
         assert exact.lower <= found.upper
     assert fine.upper - fine.lower < 0.2 * (coarse.upper - coarse.lower)
+
+
+@pytest.mark.parametrize(
+    ("loss", "epsilon", "step"),
+    [
+        # The lower list is one point, outside of the window: its moments, not the upper list's, say how far.
+        (acc.from_gaussian(sigma=27.12179776898548) * 31169028, 21348.99916986752, 690.7127324149137),
+        # Half a cell of 26 units: 1 - e^-above is 1 in double all over its upper part.
+        (acc.from_laplace(epsilon=8.820930038815025), 7.398903374499855, 52.44298698678436),
+        # The weights at the few points there are underflow: not a delta of 0.
+        (
+            acc.from_randomized_response(epsilon=0.0011417552105662877) * 192111,
+            1.981527914691239,
+            400.39529706163245,
+        ),
+        (
+            acc.from_discrete_laplace(scale=29.67870051608402, sensitivity=3) * 7
+            + acc.from_pure(epsilon=0.0005778296324182257) * 5794,
+            1.6722128089991024,
+            224.834076800908,
+        ),
+    ],
+)
+def test_steps_far_too_wide_are_no_less_certain(loss: acc.PrivacyLoss, epsilon: float, step: float) -> None:
+    exact, found = loss.delta(epsilon), loss.delta(epsilon, engine="buckets", step=step)
+    assert found.lower <= exact.upper
+    assert exact.lower <= found.upper
+
+
+def test_what_no_grid_changes_does_not_end_the_search_for_a_finer_one() -> None:
+    loss = sampled(1.302648653087435, 0.00021246460188817024) * 8
+    exact, found = loss.log_delta(0.00483494594529946), loss.log_delta(0.00483494594529946, engine="buckets")
+    assert found.lower <= exact.upper
+    assert exact.lower <= found.upper
+    assert math.expm1(found.upper - found.lower) < 2e-3  # of 1.8e-4 for which the grid is not to blame

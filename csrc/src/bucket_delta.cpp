@@ -239,12 +239,12 @@ public:
         // step where atoms lie between its points. Atoms of several laws together lie closer.
         for (int i = 0; i < kFinerGrids && plan_.count < 0.9 * kFinest; ++i) {
             const double now = std::expm1(out.bounds.log_upper - out.bounds.log_lower);
-            if (now <= asked) break;
+            const double wanted = std::max(asked, 1.5 * (found.floor - found.beyond));
+            if (now <= wanted) break;
             // Next to nothing at epsilon: even what is outside of the window counts.
             if (found.beyond > 0.1 * asked) plan_.distance *= kWider;
-            if (found.floor - found.beyond > 0.7 * asked) break;
             if (i == 0) join_blocks(blocks_, tilts_, stop_);
-            const double ratio = std::max(0.01, 0.6 * asked / now);
+            const double ratio = std::max(0.01, 0.6 * wanted / now);
             width *= i == 0 ? ratio : ratio * ratio;
             try {
                 found = attempt(width, false);
@@ -333,8 +333,10 @@ public:
             const Composition about = places_.piece(static_cast<int>(m));
             pieces.push_back({place_plan(about, epsilon_, stop_), log_delta_estimate(about, epsilon_, stop_)});
             const Piece& p = pieces.back();
-            if (!p.plan.valid || std::isnan(p.estimate)) return {-kInf, kInf};
+            if (std::isnan(p.estimate)) return {-kInf, kInf};
             best = std::max(best, p.estimate);
+            // What is next to nothing need not be placed.
+            if (!p.plan.valid && !(p.estimate < best + negligible)) return {-kInf, kInf};
             if (m > 0.0 && p.estimate < best + negligible && p.estimate < pieces[pieces.size() - 2].estimate)
                 break;
         }
@@ -348,12 +350,16 @@ public:
             // The last one stands for all that follow.
             const bool last = i + 1 == pieces.size() && m < sampled_.copies;
             if (last || !matter(pieces[i])) {
-                const double most = moment_bound(m, plan.tilt, last);
+                double most = kInf;
+                for (const double c :
+                     plan.valid ? std::vector<double>{plan.tilt} : std::vector<double>{0.1, 1.0, 10.0})
+                    most = std::min(most, moment_bound(m, c, last));
                 if (last || most < enough) {
                     sum.log_upper = log_sum(sum.log_upper, most);
                     continue;
                 }
             }
+            if (!plan.valid) return {-kInf, kInf};
             Refined piece(plan, epsilon_, stop_);
             piece.add(others_);
             if (m < sampled_.copies) piece.add(*sampled_.law, sampled_.copies - m, {-kInf, places_.cut()});

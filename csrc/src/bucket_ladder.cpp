@@ -99,7 +99,8 @@ void trim(Buckets& b, double spill) {
 // Sum of the parts of a power, with what is known of the errors of its transforms.
 struct Composed {
     std::vector<double> upper, lower;
-    double err = 0.0;  // L2
+    double err = 0.0;      // L2
+    double rounded = 0.0;  // relative to every entry
     bool valid = true;
 };
 
@@ -185,6 +186,7 @@ Composed by_heavy_entries(const Buckets& b, const std::vector<std::size_t>& heav
         const Composed rest = transformed({others}, 0.0, others.copies * static_cast<double>(n - 1), stop);
         out.err += 1.01 * weight * rest.err;
         out.valid = out.valid && rest.valid;
+        out.rounded += static_cast<double>(points.size()) * kRound;
         for (const Point& p : points) {
             stop();
             for (std::size_t i = 0; i < rest.upper.size(); ++i) {
@@ -193,6 +195,8 @@ Composed by_heavy_entries(const Buckets& b, const std::vector<std::size_t>& heav
             }
         }
     }
+    // Every point is a term of an entry; up to `power` products, quotients and sums of as many as are heavy.
+    out.rounded += (4.0 + static_cast<double>(heavy.size())) * copies * kRound;
     return out;
 }
 
@@ -233,7 +237,7 @@ Discrete product_of(const std::vector<Factor>& factors, double spill, StopCheck 
         factors.size() == 1 ? heavy_entries(factors[0].list->buckets) : std::vector<std::size_t>();
     if (!heavy.empty() && factors[0].copies <= kFewest && highest - lowest < kWhole) {
         made = by_heavy_entries(factors[0].list->buckets, heavy, factors[0].copies, stop);
-        z.mass_err += 32.0 * kRound;
+        z.mass_err += made.rounded;
     } else {
         if (highest - lowest > 4096.0 && variance > 0.0) {
             const double middle = (centre - z.offset) / step;
@@ -257,7 +261,8 @@ Discrete product_of(const std::vector<Factor>& factors, double spill, StopCheck 
     z.lower.mass = std::move(made.lower);
     double sum = 0.0;
     for (const double m : z.upper.mass) sum += m;
-    if (!made.valid || !(sum > 0.5 && sum < 2.0)) {
+    // What is charged as tails is relative to a mass of 1.
+    if (!made.valid || !(sum > 0.995 && sum < 1.005)) {
         out.tail = kInf;  // nothing is known
         return out;
     }
@@ -270,8 +275,8 @@ Discrete product_of(const std::vector<Factor>& factors, double spill, StopCheck 
     if (anywhere * most < spread + most) {
         out.tail += 1.01 * anywhere * made.err;
     } else {
-        out.scatter += made.err / std::sqrt(step);
-        out.tail += made.err;
+        out.scatter += 1.01 * made.err / std::sqrt(step);
+        out.tail += 1.01 * made.err;
     }
     if (z.upper.mass.size() > 4096) {
         trim(z, spill);

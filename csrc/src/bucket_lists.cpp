@@ -194,12 +194,13 @@ private:
     void sort_points() {
         const auto lower = [](const Placed& a, const Placed& b) { return a.position < b.position; };
         if (dense_) {
-            // 1 - e^-above is known to the error of the rule.
-            slack_ = 1e-12 * step_;
+            // 1 - e^-above is known to the error of the rule: the points are put where that is surely reached.
+            // Next to 1, in cells of many units, that leaves much of the cell open.
+            constexpr double kSurely = 1.0 - 1e-12;
             for (std::size_t m = 0; m < points_.size(); ++m) {
                 Placed& p = points_[m];
                 const double from = 0.5 * static_cast<double>(m);
-                const double above = p.mass > 0.0 ? -quick_log1p(-p.position / p.mass) / step_ : 0.0;
+                const double above = p.mass > 0.0 ? -quick_log1p(-kSurely * p.position / p.mass) / step_ : 0.0;
                 p.position = std::min(from + 0.5, std::max(from, static_cast<double>(m / 2) + above));
             }
             for (const Placed& a : atoms_)
@@ -230,7 +231,7 @@ private:
             for (; k > 0 && points_[k - 1].position >= point; --k) {
                 const double above = step_ * (points_[k - 1].position - point);
                 const double mass = points_[k - 1].mass * (tilt_ == 0.0 ? 1.0 : std::exp(-tilt_ * above));
-                group.surplus += mass * fall_of(above);
+                group.surplus += mass * -quick_expm1(-above);
                 group.merged += mass;
             }
             group.count = static_cast<double>(end - k);
@@ -244,17 +245,13 @@ private:
             most_merged_ = std::max(most_merged_, group.count);
         }
     }
-    // 1 - e^-above and e^below - 1, on the safe side of what is known of the position.
-    double fall_of(double above) const { return -quick_expm1(-std::max(0.0, above - slack_)); }
-    double rise_of(double below) const { return quick_expm1(below + slack_); }
-
     // What is being merged to one grid point.
     struct Group {
         double point, surplus, merged, count;
     };
     void take(Group& group, Placed& p, double share) const {
         const double distance = step_ * (group.point - p.position);
-        const double each = rise_of(distance);
+        const double each = quick_expm1(distance);
         const double turn = tilt_ == 0.0 ? 1.0 : std::exp(tilt_ * distance);
         const double taken = share * p.mass;
         group.count += 1.0;
@@ -285,9 +282,10 @@ private:
                 for (; within(reach); --q) {
                     const double distance = step_ * (group.point - points_[q - 1].position);
                     const double own = points_[q - 1].mass * (tilt_ == 0.0 ? 1.0 : std::exp(tilt_ * distance));
-                    deficit += own * rise_of(distance);
+                    deficit += own * quick_expm1(distance);
                     mass += own;
                 }
+                if (!std::isfinite(deficit) || !std::isfinite(mass)) break;
                 const double number = static_cast<double>(from - q);
                 const double most = group.surplus * (1.0 - 1e-12 - 8.0 * kRound * number);
                 const double share = deficit > 0.0 ? std::min(0.5, most / deficit) : 0.5;
@@ -313,20 +311,23 @@ private:
         const auto beyond = [&](std::size_t j) { return step_ * static_cast<double>(j - next); };
         double available = 0.0;
         for (std::size_t j = next + 1; j < last; ++j)
-            available += 0.5 * lower[j] * std::exp(-tilt_ * beyond(j)) * fall_of(beyond(j));
+            available += 0.5 * lower[j] * std::exp(-tilt_ * beyond(j)) * -std::expm1(-beyond(j));
         // All that would have to be raised, and what that needs.
         surplus *= 1.0 - 1e-12 - 4.0 * kRound * static_cast<double>(end - k);
         double left = surplus, leaves = 0.0, arrives = 0.0, deficit = 0.0;
-        for (std::size_t i = end; i > k && left > 0.0; --i) {
+        // Points next to the grid point have no surplus to speak of: raising them would cost a step.
+        constexpr double kNext = 1e-3;
+        for (std::size_t i = end; i > k && left > 1e-6 * surplus; --i) {
             const double above = step_ * (points_[i - 1].position - point);
+            if (above < kNext * step_) break;
             const double mass = points_[i - 1].mass * std::exp(-tilt_ * above);
-            const double fall = -std::expm1(-(above + slack_));
+            const double fall = -std::expm1(-above);
             const double share = mass * fall <= left ? 1.0 : left / (mass * fall);
             const double raised = mass * share;
             left -= raised * fall;
             leaves += raised;
             arrives += raised * std::exp(tilt_ * step_);
-            deficit += raised * std::exp(tilt_ * step_) * rise_of(step_ - above);
+            deficit += raised * std::exp(tilt_ * step_) * std::expm1(step_ - above);
         }
         if (!(available > 0.0) || !(deficit > 0.0)) return 0.0;
         deficit *= 1.0 + 1e-11;
@@ -341,7 +342,7 @@ private:
         return part * leaves;
     }
 
-    double step_, offset_, tilt_, denominator_ = 1.0, slack_ = 0.0;
+    double step_, offset_, tilt_, denominator_ = 1.0;
     bool dense_;
     double run_ = 0.0, longest_run_ = 0.0, most_merged_ = 0.0;
     std::int64_t first_ = 0;
@@ -554,10 +555,12 @@ Discrete discretise(const LossLaw& law, double step, double c_near, double c, do
             const double q = p[1];
             const bool removal = p[2] != 0.0;
             const double s2 = s * s;
-            const double power = removal ? 1.0 + std::max(c_far, 0.0) : std::max(-c_near, 0.0);
+            // Tails are those under the tilt c: the two others bound where the lists themselves end. What they
+            // would move far out of reach, and out of the range of double, need not be in them.
+            const double power = removal ? 1.0 + std::max(c_far, 0.0) : std::max(-c, 0.0);
             const double reach = window(kTail);
             const double share0 = 1.0 / (1.0 + (1.0 - q) / q * std::exp(0.5 / s2));
-            double low = -reach * s - 1.0 - std::max(0.0, removal ? -(1.0 + c_near) : c_far) * share0;
+            double low = -reach * s - 1.0 - std::max(0.0, removal ? -(1.0 + c) : c_far) * share0;
             double high = reach * s + power;
             const auto lambda = [=](double x) {
                 const double y = (x - 0.5) / s2;
@@ -573,47 +576,53 @@ Discrete discretise(const LossLaw& law, double step, double c_near, double c, do
                     low = outputs.low;
                 else
                     out.log_missing = -low * low / (2.0 * s2);
-                if (outputs.high < high) {
-                    high = outputs.high;
-                } else {
-                    // Beyond `high` the tilted density falls like e^{-reach x/s} at least; down from there it is
-                    // at most its two factors at the ends of a piece.
-                    const double piece = 0.125 * s;
-                    high = std::max(high, low + reach * s);
-                    const auto height = [&](double x) { return (1.0 + c) * lambda(x) - x * x / (2.0 * s2); };
-                    double peak = height(low);
-                    for (double x = low; x < high; x += piece) peak = std::max(peak, height(x));
-                    double rest = 0.4 / reach * std::exp(height(high) - peak + 1e-9);
-                    while (high - piece > low) {
-                        const double x = high - piece;
-                        const double more =
-                            0.05 * std::exp((1.0 + c) * lambda(high) - x * x / (2.0 * s2) - peak + 1e-9);
-                        if (!(rest + more < 0.01 * kTail)) break;
-                        rest += more;
-                        high = x;
-                    }
-                    const auto plain = [&](double x) { return lambda(x) - x * x / (2.0 * s2); };
-                    lift = std::max(0.0, std::min(600.0 - plain(low), -plain(high)));
-                    out.log_scale = lift;
-                    out.underflows = !(plain(high) + lift > -650.0);
-                    const double above = peak + std::log(rest);
-                    const double top = std::max(above, out.log_missing);
-                    if (std::isfinite(top))
-                        out.log_missing =
-                            top + std::log(std::exp(above - top) + std::exp(out.log_missing - top)) + 1e-9;
+                // Beyond `high` the tilted density falls like e^{-reach x/s} at least; down from there, or from
+                // where the outputs end, it is at most its two factors at the ends of a piece.
+                const bool ends = outputs.high < high;
+                high = ends ? outputs.high : std::max(high, low + reach * s);
+                const double piece = 0.125 * s;
+                const auto height = [&](double x) { return (1.0 + c) * lambda(x) - x * x / (2.0 * s2); };
+                double peak = height(low);
+                for (double x = low; x < high; x += piece) peak = std::max(peak, height(x));
+                double rest = ends ? 0.0 : 0.4 / reach * std::exp(height(high) - peak + 1e-9);
+                while (high - piece > low) {
+                    const double x = high - piece;
+                    const double next = std::max(x, std::min(0.0, high));  // to 0
+                    const double more =
+                        0.05 * std::exp((1.0 + c) * lambda(high) - next * next / (2.0 * s2) - peak + 1e-9);
+                    if (!(rest + more < 0.01 * kTail)) break;
+                    rest += more;
+                    high = x;
                 }
-            } else if (removal && c_near >= 0.0) {
+                const auto plain = [&](double x) { return lambda(x) - x * x / (2.0 * s2); };
+                if (!ends)
+                    lift = std::max(0.0, std::min(600.0 - plain(low), -plain(high)));
+                else if (plain(high) < -650.0)
+                    lift = std::min(600.0, -plain(high));
+                out.log_scale = lift;
+                out.underflows = !(std::min(plain(low), plain(high)) + lift > -650.0);
+                const double above = peak + std::log(rest);
+                const double top = std::max(above, out.log_missing);
+                if (std::isfinite(top))
+                    out.log_missing =
+                        top + std::log(std::exp(above - top) + std::exp(out.log_missing - top)) + 1e-9;
+            } else if (removal && c >= 0.0) {
                 // Outputs next to 1 + c, which small rates leave nothing of. From the top, the tilted density is
                 // at most its two factors at the ends of a piece; M(c) >= 1, since c >= 0 times the mean of the
-                // loss, and where the ratio is above 1 the farthest tilt has the most.
+                // loss.
                 const double piece = 0.125 * s;
                 double rest = 0.0;
                 while (high - piece > 0.5) {
                     const double x = high - piece;
-                    rest += 0.05 * std::exp((1.0 + c_far) * lambda(high) - x * x / (2.0 * s2) + 1e-9);
+                    rest += 0.05 * std::exp((1.0 + c) * lambda(high) - x * x / (2.0 * s2) + 1e-9);
                     if (!(rest < kTail)) break;
                     high = x;
                 }
+                // A second hump that far out would underflow, and e^{c loss} times what underflows is anything.
+                const double last = lambda(high) - high * high / (2.0 * s2);
+                if (tilted && last < -650.0) lift = std::min(600.0, -last);
+                out.log_scale = lift;
+                out.underflows = !(last + lift > -650.0);
             }
             const double sign = removal ? 1.0 : -1.0;
             const double longest = std::min(
@@ -642,7 +651,8 @@ Discrete discretise(const LossLaw& law, double step, double c_near, double c, do
             out.buckets = collect.finish();
             if (brief)
                 out.loss_err = kMixtureLoss + 4.0 * kRound * std::max(std::fabs(ends[0]), std::fabs(ends[1]));
-            out.buckets.mass_err += 1e-13 + 4.0 * kRound * lift;
+            // Exponents with a few roundings each.
+            out.buckets.mass_err += 1e-13 + 8.0 * kRound * (lift + farthest * farthest / (2.0 * s2));
             out.smooth = true;
             break;
         }
@@ -793,19 +803,23 @@ Tilts tilt(Discrete& list, const Tilts& tilts) {
     const double top = largest(at);
     const double top_far = largest(far);
     const double top_near = largest(near);
-    double sum = 0.0, sum_far = 0.0, sum_near = 0.0;
+    // Both lists under the two others: merged losses have the larger moments where these are concave (between -1
+    // and 0), and what a transform has left far out is as it happens.
+    double sum = 0.0, sum_far = 0.0, sum_near = 0.0, low_far = 0.0, low_near = 0.0;
     Powers here(at, top, b), farther(far, top_far, b), nearer(near, top_near, b);
     for (std::size_t from = 0; from < n; from += Powers::kBlock) {
         here.start(from);
         farther.start(from);
         nearer.start(from);
         const std::size_t count = std::min(Powers::kBlock, n - from);
-        double part = 0.0, part_far = 0.0, part_near = 0.0;
+        double part = 0.0, part_far = 0.0, part_near = 0.0, small_far = 0.0, small_near = 0.0;
         for (std::size_t j = 0; j < count; ++j) {
             double& mass = b.upper.mass[from + j];
             double& low = b.lower.mass[from + j];
             part_far += farther.times(mass, j);
             part_near += nearer.times(mass, j);
+            small_far += farther.times(low, j);
+            small_near += nearer.times(low, j);
             low = here.times(low, j);
             mass = here.times(mass, j);
             part += mass;
@@ -813,7 +827,11 @@ Tilts tilt(Discrete& list, const Tilts& tilts) {
         sum += part;
         sum_far += part_far;
         sum_near += part_near;
+        low_far += small_far;
+        low_near += small_near;
     }
+    sum_far = std::max(sum_far, low_far);
+    sum_near = std::max(sum_near, low_near);
     // Masses that underflowed are below the smallest double each.
     const auto ends = [&](double turn) { return std::max(turn * b.loss(n - 1), turn * b.loss(0)); };
     const double lost = list.underflows ? std::log(static_cast<double>(n)) - 744.0 : -kInf;

@@ -18,7 +18,7 @@ namespace dpcore::detail {
 // std::length_error for more buckets than there may be.
 void refuse(double buckets);
 
-// Tail: tilted mass left out (a bound), relative to M(c).
+// Tail: tilted mass left out (a bound), relative to M(c), under the tilt that is in use.
 struct Discrete {
     Buckets buckets;
     double tail = 0.0;
@@ -70,7 +70,8 @@ Discrete discretise(const AtomBlock& block, double step, double c);
 Discrete regrid(const Discrete& list, double step);
 
 // Brings a list to the tilt `at` and its upper masses to a sum of 1; the logarithms of their sums under the three
-// tilts, not finite where one leaves the range of double.
+// tilts (of the larger of both lists' under the nearest and the farthest), not finite where one leaves the range
+// of double.
 Tilts tilt(Discrete& list, const Tilts& tilts);
 
 }  // namespace dpcore::detail

@@ -17,8 +17,9 @@ using detail::PreciseComplex;
 // e^{2 pi i j/n}. Two of them are multiplied for a twiddle factor: a table of those needs few.
 PreciseComplex root_of_unity(std::size_t j, std::size_t n) {
     const DoubleDouble two_pi = {6.28318530717958647692, 2.4492935982947064e-16};
-    const double part = static_cast<double>(j) / static_cast<double>(n);  // exact, as is the product
-    PreciseComplex out = expm1(PreciseComplex{0.0, {two_pi.hi * part, two_pi.lo * part}, 0x1p-100});
+    const double part = static_cast<double>(j) / static_cast<double>(n);  // exact
+    // The product is not, unless j is a power of two: in double-double too.
+    PreciseComplex out = expm1(PreciseComplex{0.0, two_pi * part, 0x1p-100});
     out.re = out.re + 1.0;
     return out;
 }

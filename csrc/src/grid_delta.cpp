@@ -20,6 +20,9 @@ namespace {
 constexpr double kInf = std::numeric_limits<double>::infinity();
 constexpr LogBounds kNothing = {-kInf, kInf};
 
+// More than all terms of a sum together that have underflowed: the largest weights are next to 1.
+constexpr double kLost = 1e-300;
+
 // Nanoseconds of a bucket when its law is tabulated and tilted.
 constexpr double kBucketWork = 45.0;
 
@@ -35,7 +38,7 @@ LogBounds single_delta(const LossLaw& law, double epsilon, double step, double c
     if (!std::isfinite(top)) return kNothing;
     // mass (1 - e^{eps - l}) for l > eps, relative to e^{top - c eps}: mass e^{c eps - top} times the payoff.
     const double scale = c * epsilon - top;
-    if (!(scale < 650.0)) return kNothing;
+    if (!(std::fabs(scale) < 650.0)) return kNothing;
     const double slip = d.loss_err + 8.0 * kRound *
                                          (std::fabs(epsilon) + std::fabs(b.loss(0)) + std::fabs(b.loss(n - 1)) +
                                           std::fabs(b.offset));
@@ -72,10 +75,10 @@ LogBounds single_delta(const LossLaw& law, double epsilon, double step, double c
     }
     // Tabulated range: all but d.tail of the tilted law.
     const double pay = std::exp(c * std::log(c) - (1.0 + c) * std::log1p(c));
-    const double outside =
-        (d.tail * 1.01 * mass +
-         static_cast<double>(n) * std::exp(std::max(c * b.loss(n - 1), c * b.loss(0)) - top - 744.0)) *
-        pay;
+    const double underflown =
+        d.underflows ? static_cast<double>(n) * std::exp(std::max(c * b.loss(n - 1), c * b.loss(0)) - top - 744.0)
+                     : 0.0;
+    const double outside = (d.tail * 1.01 * mass + underflown) * pay + kLost;
     const double slack = b.mass_err * 2.0 + (static_cast<double>(n) + 64.0) * kRound +
                          8.0 * kLibm * (1.0 + std::fabs(scale)) + 4.0 * kRound * d.log_scale;
     const double base = top - d.log_scale - c * epsilon;
@@ -127,7 +130,7 @@ Answer lists_delta(const std::vector<Part>& parts, double epsilon, const Plan& p
         list_bottom += t.copies * b.loss(lowest);
         offset += t.copies * b.offset;
         offset_err += t.copies * d.loss_err +
-                      t.copies * 4.0 * kRound *
+                      t.copies * 12.0 * kRound *
                           (std::fabs(b.offset) +
                            plan.step * (std::fabs(static_cast<double>(b.first)) + static_cast<double>(n)));
         return TiltedList{std::move(b.upper.mass), std::move(b.lower.mass), b.first, t.copies};
@@ -228,7 +231,10 @@ Answer lists_delta(const std::vector<Part>& parts, double epsilon, const Plan& p
     // at most the integral over h, 1/(2c(1+c)(1+2c)h), and the largest of its terms (which the tail holds),
     // wherever the rest of the composition moves them.
     const double scattered = 1.01 * scatter / std::sqrt(2.0 * c * (1.0 + c) * (1.0 + 2.0 * c));
-    const double outside = (beyond * 1.01 + tail) * pay * (1.0 + 1e-6) + scattered;
+    // Tails of many lists multiply: (1 + t)^k - 1.
+    const double together = std::expm1(tail) * (1.0 + 1e-6);
+    const double outside =
+        (beyond * 1.01 * (1.0 + together) + together) * pay + scattered * (1.0 + together) + kLost;
     const double base = log_scale - c * epsilon;
     const double slack = rel * 2.0 + 2.0 * c * slip + 8.0 * kLibm +
                          4.0 * kRound * (std::fabs(log_scale) + std::fabs(c * epsilon)) +
@@ -248,8 +254,10 @@ Answer lists_delta(const std::vector<Part>& parts, double epsilon, const Plan& p
 Answer grid_delta(const std::vector<Part>& parts, double epsilon, const Plan& plan, StopCheck stop) {
     if (parts.size() == 1 && parts[0].copies == 1.0 && parts[0].law && parts[0].outputs.all()) {
         const LawKind kind = parts[0].law->kind();
-        if (kind == LawKind::gaussian || kind == LawKind::subsampled_gaussian)
-            return {single_delta(*parts[0].law, epsilon, plan.step, plan.tilt, stop), 0.0};
+        if (kind == LawKind::gaussian || kind == LawKind::subsampled_gaussian) {
+            const LogBounds found = single_delta(*parts[0].law, epsilon, plan.step, plan.tilt, stop);
+            return {found, found.log_upper < kInf ? 0.0 : kInf};
+        }
     }
     return lists_delta(parts, epsilon, plan, stop);
 }

@@ -30,7 +30,7 @@ public:
     // After finish(), entry j is that of all indices that are j modulo the length.
     const std::vector<double>& upper() const { return re_; }
     const std::vector<double>& lower() const { return im_; }
-    double spectrum_error() const { return spectrum_err_ + rounded_; }
+    double spectrum_error() const { return spectrum_err_ * growth_ + rounded_; }
     double error() const { return err_; }
 
 private:
@@ -40,6 +40,7 @@ private:
     std::size_t size_;
     double lists_ = 0.0;                     // how many have been multiplied
     double spectrum_err_ = 0.0, err_ = 0.0;  // L2, relative to unit lists
+    double growth_ = 1.0;                    // of errors by the powers of frequencies above 1
     double rounded_ = 0.0;                   // relative to the product
     std::vector<double> re_, im_;            // the list at hand, then the product
     std::vector<double> up_re_, up_im_, low_re_, low_im_;

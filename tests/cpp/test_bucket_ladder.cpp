@@ -161,3 +161,35 @@ TEST(some_outputs_and_the_others_are_all) {
             CHECK(std::fabs(sum - law->cumulants(c, {}).value) < 1e-6 * (1.0 + c * c) * 1e-2);
         }
 }
+
+// Lists of one point whose tails lie at that point too: the composition is (1 + tail)^copies times as much, at the
+// loss of the largest weight.
+TEST(tails_of_copies_multiply) {
+    for (const double copies : {1.0, 4.0, 1000.0})
+        for (const double all : {1e-3, 0.1, 1.0, 2.0}) {
+            const double c = 2.0;
+            Discrete list;
+            list.tilt = c;
+            list.tail = all / copies;
+            list.underflows = false;
+            list.buckets.step = 0.01;
+            list.buckets.offset = 0.25;
+            list.buckets.upper.mass = list.buckets.lower.mass = {1.0};
+            Plan plan;
+            plan.tilt = c;
+            plan.far = 3.0;
+            plan.near = 1.0;
+            plan.mean = 0.25 * copies;
+            plan.distance = plan.sd = 1.0;
+            plan.valid = true;
+            set_step(plan, 0.01);
+            Part part;
+            part.list = &list;
+            part.copies = copies;
+            const double x = std::log1p(1.0 / c);
+            const double epsilon = 0.25 * copies - x;
+            const LogBounds found = grid_delta({part}, epsilon, plan, {}).bounds;
+            const double truth = -c * 0.25 * copies + std::log(-std::expm1(-x)) + copies * std::log1p(list.tail);
+            CHECK(found.log_upper >= truth);
+        }
+}

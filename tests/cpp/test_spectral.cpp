@@ -105,6 +105,26 @@ TEST(transform_matches_direct_sums) {
     CHECK_THROWS(std::invalid_argument, fourier_forward(odd, other));
 }
 
+// The second entry of the transform of a unit entry is one twiddle factor: rounded once, so within half a unit of
+// the last place of either part.
+TEST(twiddle_factors_are_rounded_once) {
+    for (const std::size_t n : {2, 4, 8, 16, 128, 1024, 2048})
+        for (std::size_t j = 0; j < n / 2; ++j) {
+            std::vector<double> re(n), im(n);
+            re[j] = 1.0;
+            fourier_forward(re, im);
+            const long double angle =
+                2 * 3.14159265358979323846264338L * static_cast<long double>(j) / static_cast<long double>(n);
+            const auto once = [](double found, long double exact) {
+                const double size = std::fabs(found);
+                const double unit = std::nextafter(size, 2.0) - size;
+                return std::fabs(static_cast<long double>(found) - exact) <= 0.51L * unit + 1e-19L;
+            };
+            CHECK(once(re[1], std::cos(angle)));
+            CHECK(once(im[1], -std::sin(angle)));
+        }
+}
+
 TEST(engines_bracket_each_other) {
     const Composition c = Composition::of({{gaussian_law(20.0, 1.0), 100.0}, {laplace_law(0.1), 20.0}});
     for (const double eps : {0.0, 0.5, 2.0, 6.0}) {

@@ -23,6 +23,7 @@ constexpr int kMostLarge = 80;
 // one exponential moment will do.
 constexpr double kNegligibleShare = 7.0;
 constexpr std::size_t kMostCuts = 16;
+constexpr double kMissed = 25.0;
 // Moments that show a term to be negligible are looked for from this part of the exponent of the whole, the first
 // that is enough being the best known, up to so many times it.
 constexpr double kLeastTilt = 64.0;
@@ -359,7 +360,9 @@ private:
                 // From here on they fall, and are negligible together.
                 if (m > kMostLarge || (p.estimate < last && p.estimate < next_to_nothing(best_) - 3.0)) {
                     pieces_.push_back(piece(cuts_[i], high, {m, true}));
-                    if (m <= kMostLarge) pieces_.back().chernoff = -kInf;
+                    // A loose bound, unless it is so far above that terms must have been missed.
+                    if (m <= kMostLarge && pieces_.back().chernoff < best_ + kMissed)
+                        pieces_.back().chernoff = -kInf;
                     break;
                 }
                 pieces_.push_back(p);
@@ -754,15 +757,37 @@ LogBounds without_laplace(const Composition& comp, Quantity quantity, double at,
         });
 }
 
+// Whether something beside the steps makes every contour end by itself: nothing has to be listed then.
+bool smooth_others(const Composition& comp) {
+    constexpr double kMany = 64.0;
+    return std::any_of(comp.terms.begin(), comp.terms.end(), [](const Term& t) {
+        return t.law->kind() == LawKind::gaussian ||
+               (t.law->kind() != LawKind::subsampled_gaussian && t.copies >= kMany);
+    });
+}
+
+LogBounds finite_bounds(const Composition& comp, Quantity quantity, double at, double content, StopCheck stop) {
+    LogBounds plain = {-kInf, kInf};
+    if (smooth_others(comp)) {
+        within(stop, 0.4, [&](StopCheck part) {
+            Divided divided(comp, at, part);
+            plain = over_range(divided, quantity, at, at, content, -kInf, part);
+        });
+        if (narrow(plain, quantity, content)) return plain;
+    }
+    const LogBounds listed = without_laplace(comp, quantity, at, content, stop);
+    return {std::max(plain.log_lower, listed.log_lower), std::min(plain.log_upper, listed.log_upper)};
+}
+
 }  // namespace
 
 LogBounds large_steps_delta(const Composition& comp, double epsilon, double content, StopCheck stop) {
-    return add_infinite_mass(comp, without_laplace(comp, Quantity::delta, epsilon, content, stop));
+    return add_infinite_mass(comp, finite_bounds(comp, Quantity::delta, epsilon, content, stop));
 }
 
 Tails large_steps_tails(const Composition& comp, double at, double content, StopCheck stop) {
     // No sum has an atom: the steps have densities.
-    return both_tails(comp, from_log(without_laplace(comp, Quantity::tail, at, content, stop)));
+    return both_tails(comp, from_log(finite_bounds(comp, Quantity::tail, at, content, stop)));
 }
 
 struct LargeStepsPlaces::Division {

@@ -147,6 +147,7 @@ double log_sum(double a, double b) {
 constexpr int kFinerGrids = 6;
 constexpr double kOneGrid = 1e6;    // buckets up to which one grid for all copies is the shorter way
 constexpr double kSeveral = 8.0;    // copies from which on grids may grow with them
+constexpr double kShort = 2e5;      // a grid of which may be tried though the one before did not help
 constexpr double kWider = 1.3;      // window, where it was too narrow
 constexpr double kSparse = 2e5;     // buckets for atoms that lie on no lattice
 constexpr double kCoarsest = 64.0;  // times the step that is right, where one law alone is too wide for that
@@ -252,7 +253,9 @@ public:
                 break;
             }
             out.bounds = intersected(out.bounds, found.bounds);
-            if (i > 0 && std::expm1(out.bounds.log_upper - out.bounds.log_lower) > 0.8 * now) break;
+            if (i > 0 && plan_.count > kShort &&
+                std::expm1(out.bounds.log_upper - out.bounds.log_lower) > 0.8 * now)
+                break;
         }
         return out;
     }

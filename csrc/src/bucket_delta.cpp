@@ -234,8 +234,9 @@ public:
         // step where atoms lie between its points. Atoms of several laws together lie closer.
         for (int i = 0; i < kFinerGrids && plan_.count < 0.9 * kFinest; ++i) {
             const double now = std::expm1(out.bounds.log_upper - out.bounds.log_lower);
+            // Far beyond what was asked for by errors that no grid changes, finer ones are not worth their time.
             const double wanted = std::max(asked, 1.5 * found.floor);
-            if (now <= wanted) break;
+            if (now <= wanted || found.floor > 7.0 * asked) break;
             if (i == 0) join_blocks(blocks_, tilts_, stop_);
             const double ratio = std::max(0.01, 0.6 * wanted / now);
             width *= i == 0 ? ratio : ratio * ratio;

@@ -240,8 +240,10 @@ public:
         // step where atoms lie between its points. Atoms of several laws together lie closer.
         for (int i = 0; i < kFinerGrids && plan_.count < 0.9 * kFinest; ++i) {
             const double now = std::expm1(out.bounds.log_upper - out.bounds.log_lower);
-            const double wanted = std::max(asked, 1.5 * (found.floor - found.beyond));
-            if (now <= wanted) break;
+            // Far beyond what was asked for by errors that no grid changes, finer ones are not worth their time.
+            const double settled = found.floor - found.beyond;
+            const double wanted = std::max(asked, 1.5 * settled);
+            if (now <= wanted || settled > 7.0 * asked) break;
             // Next to nothing at epsilon: even what is outside of the window counts.
             if (found.beyond > 0.1 * asked) plan_.distance *= kWider;
             if (i == 0) join_blocks(blocks_, tilts_, stop_);

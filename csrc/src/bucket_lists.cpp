@@ -46,16 +46,11 @@ const Rule& rule_for(double length, double longest) {
 constexpr double kPanelTurn = 0.7;
 constexpr double kMassErr = 4e-13;
 
-// e^x - 1 and log(1 + x), by series where x is small as within a few cells: the library would be most of the work.
+// e^x - 1, by its series where x is small as within a cell: the library would be most of the work.
 double quick_expm1(double x) {
     if (!(std::fabs(x) < 0.01)) return std::expm1(x);
     return x *
            (1.0 + x * (1.0 / 2 + x * (1.0 / 6 + x * (1.0 / 24 + x * (1.0 / 120 + x * (1.0 / 720 + x / 5040))))));
-}
-double quick_log1p(double x) {
-    if (!(std::fabs(x) < 0.01)) return std::log1p(x);
-    return x * (1.0 - x * (1.0 / 2 -
-                           x * (1.0 / 3 - x * (1.0 / 4 - x * (1.0 / 5 - x * (1.0 / 6 - x * (1.0 / 7 - x / 8)))))));
 }
 
 // Collects masses into both lists: of points, or of densities, half a cell of which is merged to one point for the
@@ -73,6 +68,11 @@ public:
         upper_.assign(size_, 0.0);
         if (dense) points_.assign(2 * size_, {0.0, 0.0});
         denominator_ = -std::expm1(-step);
+        half_ = -std::expm1(-0.5 * step) * (1.0 - 1e-9);
+        for (std::size_t n = 0; n <= kNear; ++n) {
+            const double distance = step * static_cast<double>(n);
+            below_[n] = {std::expm1(distance), std::exp(distance), std::exp(tilt * distance)};
+        }
     }
     double point(double n) const { return offset_ + step_ * n; }
 
@@ -86,9 +86,7 @@ public:
     void add_fallen(std::size_t i, double fall, double mass, bool second_half) {
         upper_[i + 1] += mass * (fall / denominator_);
         upper_[i] += mass * ((denominator_ - fall) / denominator_);
-        Placed& half = points_[2 * i + (second_half ? 1 : 0)];
-        half.mass += mass;
-        half.position += mass * fall;  // until merge_halves()
+        add_lower(points_[2 * i + (second_half ? 1 : 0)], mass, fall);
     }
     double largest_fall() const { return denominator_; }
     std::size_t index(double n) const { return static_cast<std::size_t>(static_cast<std::int64_t>(n) - first_); }
@@ -135,7 +133,7 @@ public:
                     const std::size_t j = i + static_cast<std::size_t>(k);
                     upper_[j + static_cast<std::size_t>(side)] += up[side];
                     points_[2 * j + static_cast<std::size_t>(side)].mass += around[side];
-                    points_[2 * j + static_cast<std::size_t>(side)].position += lifted[side];
+                    points_[2 * j + static_cast<std::size_t>(side)].fall += lifted[side];
                 }
             }
         }
@@ -160,10 +158,18 @@ public:
         }
         if (above <= snap) above = 0.0;
         const std::size_t i = index(at);
-        const double share = std::min(1.0, -std::expm1(-above) / denominator_);
-        upper_[i + 1] += upper * share * std::exp(tilt_ * (step_ - above));
-        upper_[i] += upper * (1.0 - share) * std::exp(-tilt_ * above);
-        (dense_ ? atoms_ : points_).push_back({static_cast<double>(i) + above / step_, lower});
+        const double fall = -quick_expm1(-above);
+        const double share = std::min(1.0, fall / denominator_);
+        const double turn = tilt_ == 0.0 ? 1.0 : std::exp(-tilt_ * above);
+        upper_[i + 1] += upper * share * (turn * below_[1].turn);
+        upper_[i] += upper * (1.0 - share) * turn;
+        lower *= turn;
+        if (dense_) {
+            add_lower(points_[2 * i + (above < 0.5 * step_ ? 0 : 1)], lower, fall);
+        } else {
+            points_.push_back({lower, lower * fall});
+            cells_.push_back(static_cast<std::uint32_t>(i));
+        }
         run_ = i == last_ ? run_ + 1 : 1;
         last_ = i;
         longest_run_ = std::max(longest_run_, run_);
@@ -185,31 +191,49 @@ public:
     }
 
 private:
+    // Losses in one cell that are merged: their mass, e^{-tilt above} times the tilted one, and the sum of mass
+    // times 1 - e^-above. Halves of cells, or points, in rising order.
     struct Placed {
-        double position;  // in steps from the first grid point
-        double mass;
+        double mass, fall;
     };
+    static void add_lower(Placed& p, double mass, double fall) {
+        p.mass += mass;
+        p.fall += mass * fall;
+    }
+    std::size_t cell(std::size_t k) const { return dense_ ? k / 2 : cells_[k]; }
 
-    // In rising order, halves of cells as the points they merge to.
     void sort_points() {
-        const auto lower = [](const Placed& a, const Placed& b) { return a.position < b.position; };
         if (dense_) {
             // 1 - e^-above is known to the error of the rule: the points are put where that is surely reached.
             // Next to 1, in cells of many units, that leaves much of the cell open.
             constexpr double kSurely = 1.0 - 1e-12;
-            for (std::size_t m = 0; m < points_.size(); ++m) {
-                Placed& p = points_[m];
-                const double from = 0.5 * static_cast<double>(m);
-                const double above = p.mass > 0.0 ? -quick_log1p(-kSurely * p.position / p.mass) / step_ : 0.0;
-                p.position = std::min(from + 0.5, std::max(from, static_cast<double>(m / 2) + above));
-            }
-            for (const Placed& a : atoms_)
-                points_.insert(std::upper_bound(points_.begin(), points_.end(), a, lower), a);
-        } else if (!std::is_sorted(points_.begin(), points_.end(), lower)) {
-            std::reverse(points_.begin(), points_.end());
-            if (!std::is_sorted(points_.begin(), points_.end(), lower))
-                std::sort(points_.begin(), points_.end(), lower);
+            for (Placed& p : points_) p.fall *= kSurely;
+            return;
         }
+        const auto lower = [&](std::size_t a, std::size_t b) {
+            if (cells_[a] != cells_[b]) return cells_[a] < cells_[b];
+            return points_[a].fall * points_[b].mass < points_[b].fall * points_[a].mass;
+        };
+        const auto sorted = [&] {
+            for (std::size_t k = 1; k < points_.size(); ++k)
+                if (lower(k, k - 1)) return false;
+            return true;
+        };
+        if (sorted()) return;
+        std::reverse(points_.begin(), points_.end());
+        std::reverse(cells_.begin(), cells_.end());
+        if (sorted()) return;
+        std::vector<std::size_t> order(points_.size());
+        for (std::size_t k = 0; k < order.size(); ++k) order[k] = k;
+        std::sort(order.begin(), order.end(), lower);
+        std::vector<Placed> points;
+        std::vector<std::uint32_t> cells;
+        for (const std::size_t k : order) {
+            points.push_back(points_[k]);
+            cells.push_back(cells_[k]);
+        }
+        points_.swap(points);
+        cells_.swap(cells);
     }
 
     // Points into the lower list, from the top: those of one cell [point, point + step) are merged with as much of
@@ -217,79 +241,94 @@ private:
     // post-processing. Where points are closer than the grid it is best to merge half a cell above a grid point
     // and half a cell below it. What finds nothing below is raised or rounded down.
     void gather_points(std::vector<double>& lower) {
-        const bool fine = !points_.empty() && static_cast<double>(points_.size()) >
-                                                  1.5 * (points_.back().position - points_.front().position);
+        if (points_.empty()) return;
+        const bool fine =
+            static_cast<double>(points_.size()) > 1.5 * static_cast<double>(cell(points_.size() - 1) - cell(0));
         for (std::size_t k = points_.size(); k > 0;) {
             if (!(points_[k - 1].mass > 0.0)) {
                 --k;
                 continue;
             }
-            const double point = std::floor(points_[k - 1].position);
             const std::size_t end = k;
             // Surplus: sum of mass (1 - e^{-(l - point)}) over the points above it.
-            Group group = {point, 0.0, 0.0, 0.0};
-            for (; k > 0 && points_[k - 1].position >= point; --k) {
-                const double above = step_ * (points_[k - 1].position - point);
-                const double mass = points_[k - 1].mass * (tilt_ == 0.0 ? 1.0 : std::exp(-tilt_ * above));
-                group.surplus += mass * -quick_expm1(-above);
-                group.merged += mass;
+            Group group = {cell(k - 1), 0.0, 0.0, 0.0};
+            for (; k > 0 && cell(k - 1) == group.point; --k) {
+                group.merged += points_[k - 1].mass;
+                group.surplus += points_[k - 1].fall;
             }
             group.count = static_cast<double>(end - k);
             // Less than the surplus allows by more than its sums' roundings and those of the deficits.
             group.surplus *= 1.0 - 1e-12 - 4.0 * kRound * group.count;
             take_below(group, k, fine);
             // An even share leaves what rounding has left of the surplus.
-            if (group.surplus > 1e-9 * step_ * group.merged)
-                group.merged -= raise(lower, k, end, point, group.surplus);
-            lower[static_cast<std::size_t>(point)] += group.merged;
+            if (group.surplus > 1e-9 * step_ * group.merged) group.merged -= raise(lower, k, end, group);
+            lower[group.point] += group.merged;
             most_merged_ = std::max(most_merged_, group.count);
         }
     }
+
+    // What a point n cells below a grid point is to it: e^{n step} - 1, e^{n step} and e^{tilt n step}.
+    struct Below {
+        double rise, grow, turn;
+    };
+    static constexpr std::size_t kNear = 64;
+    Below below(std::size_t n) const {
+        if (n <= kNear) return below_[n];
+        const double distance = step_ * static_cast<double>(n);
+        return {std::expm1(distance), std::exp(distance), tilt_ == 0.0 ? 1.0 : std::exp(tilt_ * distance)};
+    }
+    // mass (e^{point - l} - 1), e^{point - l} = e^{n step} (1 - (1 - e^-above)).
+    static double deficit_of(const Placed& p, const Below& b) {
+        return std::max(0.0, b.rise * p.mass - b.grow * p.fall) * b.turn;
+    }
+
     // What is being merged to one grid point.
     struct Group {
-        double point, surplus, merged, count;
+        std::size_t point;
+        double surplus, merged, count;
     };
-    void take(Group& group, Placed& p, double share) const {
-        const double distance = step_ * (group.point - p.position);
-        const double each = quick_expm1(distance);
-        const double turn = tilt_ == 0.0 ? 1.0 : std::exp(tilt_ * distance);
-        const double taken = share * p.mass;
+    void take(Group& group, std::size_t k) {
+        Placed& p = points_[k];
+        const Below b = below(group.point - cell(k));
+        const double deficit = deficit_of(p, b);
         group.count += 1.0;
-        if (taken * turn * each * (1.0 + 1e-14) <= group.surplus) {
-            group.surplus =
-                (group.surplus - taken * turn * each) * (1.0 - 4.0 * kRound) - 4.0 * kRound * group.surplus;
-            group.merged += taken * turn;
-            p.mass = share == 1.0 ? 0.0 : p.mass - taken;
-        } else {
-            const double rest = group.surplus / each * (1.0 - 1e-14);
-            group.merged += rest;
-            p.mass = std::max(0.0, p.mass - rest / turn);
-            group.surplus = 0.0;
+        if (deficit * (1.0 + 1e-14) <= group.surplus) {
+            group.surplus = (group.surplus - deficit) * (1.0 - 4.0 * kRound) - 4.0 * kRound * group.surplus;
+            group.merged += p.mass * b.turn;
+            p = {0.0, 0.0};
+            return;
         }
+        // What is out of the range of double is left where it is.
+        const double share = deficit < kInf && b.turn < kInf ? group.surplus / deficit * (1.0 - 1e-14) : 0.0;
+        if (share > 0.0) group.merged += share * p.mass * b.turn;
+        p = {p.mass * (1.0 - share), p.fall * (1.0 - share)};
+        group.surplus = 0.0;
     }
     // Points k - 1, k - 2, ... into the group. Where they are closer than the grid: all within half a cell, then
     // even shares of ever farther ones, so that the groups that follow are even.
     void take_below(Group& group, std::size_t k, bool fine) {
         std::size_t q = k;
-        const auto within = [&](double cells) { return q > 0 && group.point - points_[q - 1].position <= cells; };
+        const auto within = [&](std::size_t cells) { return q > 0 && group.point - cell(q - 1) <= cells; };
         if (fine) {
-            for (; group.surplus > 0.0 && within(0.5 + 1e-9); --q)
-                if (points_[q - 1].mass > 0.0) take(group, points_[q - 1], 1.0);
-            for (const double reach : {2.5, 8.5, 64.5}) {
+            for (; group.surplus > 0.0 && within(1) && points_[q - 1].fall >= half_ * points_[q - 1].mass; --q)
+                if (points_[q - 1].mass > 0.0) take(group, q - 1);
+            for (const std::size_t reach : {std::size_t{2}, std::size_t{8}, kNear}) {
                 if (!(group.surplus > 0.0)) return;
                 const std::size_t from = q;
                 double deficit = 0.0, mass = 0.0;
                 for (; within(reach); --q) {
-                    const double distance = step_ * (group.point - points_[q - 1].position);
-                    const double own = points_[q - 1].mass * (tilt_ == 0.0 ? 1.0 : std::exp(tilt_ * distance));
-                    deficit += own * quick_expm1(distance);
-                    mass += own;
+                    const Below b = below_[group.point - cell(q - 1)];
+                    deficit += deficit_of(points_[q - 1], b);
+                    mass += points_[q - 1].mass * b.turn;
                 }
-                if (!std::isfinite(deficit) || !std::isfinite(mass)) break;
+                if (!(deficit < kInf && mass < kInf)) break;
                 const double number = static_cast<double>(from - q);
                 const double most = group.surplus * (1.0 - 1e-12 - 8.0 * kRound * number);
                 const double share = deficit > 0.0 ? std::min(0.5, most / deficit) : 0.5;
-                for (std::size_t i = from; i > q; --i) points_[i - 1].mass *= 1.0 - share;
+                for (std::size_t i = from; i > q; --i) {
+                    points_[i - 1].mass *= 1.0 - share;
+                    points_[i - 1].fall *= 1.0 - share;
+                }
                 group.merged += share * mass;
                 group.count += number;
                 group.surplus -= share * deficit * (1.0 + 8.0 * kRound * (number + 1.0));
@@ -298,57 +337,57 @@ private:
             q = k;
         }
         for (; q > 0 && group.surplus > 0.0; --q)
-            if (points_[q - 1].mass > 0.0) take(group, points_[q - 1], 1.0);
+            if (points_[q - 1].mass > 0.0) take(group, q - 1);
     }
 
     // A group [k, end) with nothing below that could take its surplus: as much of its highest points as makes it
     // is merged to the grid point above instead, with shares of what has been merged to the grid points beyond
     // that. What leaves the group.
-    double raise(std::vector<double>& lower, std::size_t k, std::size_t end, double point, double surplus) const {
-        constexpr std::size_t kReach = 64;
-        const auto next = static_cast<std::size_t>(point) + 1;
-        const std::size_t last = std::min(size_, next + 1 + kReach);
-        const auto beyond = [&](std::size_t j) { return step_ * static_cast<double>(j - next); };
+    double raise(std::vector<double>& lower, std::size_t k, std::size_t end, const Group& group) const {
+        const std::size_t next = group.point + 1;
+        const std::size_t last = std::min(size_, next + 1 + kNear);
         double available = 0.0;
+        // e^{-n step} and 1 - e^{-n step} of what is n cells beyond.
         for (std::size_t j = next + 1; j < last; ++j)
-            available += 0.5 * lower[j] * std::exp(-tilt_ * beyond(j)) * -std::expm1(-beyond(j));
-        // All that would have to be raised, and what that needs.
-        surplus *= 1.0 - 1e-12 - 4.0 * kRound * static_cast<double>(end - k);
-        double left = surplus, leaves = 0.0, arrives = 0.0, deficit = 0.0;
-        // Points next to the grid point have no surplus to speak of: raising them would cost a step.
+            available += 0.5 * lower[j] / below_[j - next].turn * (below_[j - next].rise / below_[j - next].grow);
+        if (!(available > 0.0)) return 0.0;
+        // All that would have to be raised, and what that needs. Points next to the grid point have no surplus to
+        // speak of: raising them would cost a step.
         constexpr double kNext = 1e-3;
+        const double surplus = group.surplus * (1.0 - 1e-12 - 4.0 * kRound * static_cast<double>(end - k));
+        double left = surplus, leaves = 0.0, arrives = 0.0, deficit = 0.0;
         for (std::size_t i = end; i > k && left > 1e-6 * surplus; --i) {
-            const double above = step_ * (points_[i - 1].position - point);
-            if (above < kNext * step_) break;
-            const double mass = points_[i - 1].mass * std::exp(-tilt_ * above);
-            const double fall = -std::expm1(-above);
-            const double share = mass * fall <= left ? 1.0 : left / (mass * fall);
-            const double raised = mass * share;
-            left -= raised * fall;
-            leaves += raised;
-            arrives += raised * std::exp(tilt_ * step_);
-            deficit += raised * std::exp(tilt_ * step_) * std::expm1(step_ - above);
+            const Placed& p = points_[i - 1];
+            if (!(p.mass > 0.0)) continue;
+            if (p.fall < kNext * denominator_ * p.mass) break;
+            const double share = p.fall <= left ? 1.0 : left / p.fall;
+            left -= share * p.fall;
+            leaves += share * p.mass;
+            arrives += share * p.mass * below_[1].turn;
+            deficit += share * deficit_of(p, below_[1]);
         }
-        if (!(available > 0.0) || !(deficit > 0.0)) return 0.0;
+        if (!(deficit > 0.0 && deficit < kInf)) return 0.0;
         deficit *= 1.0 + 1e-11;
         const double part = std::min(1.0, available / deficit * (1.0 - 1e-11));
         const double share = 0.5 * std::min(1.0, part * deficit / available);
         for (std::size_t j = next + 1; j < last; ++j) {
             const double taken = share * lower[j];
             lower[j] -= taken;
-            lower[next] += taken * std::exp(-tilt_ * beyond(j));
+            lower[next] += taken / below_[j - next].turn;
         }
         lower[next] += part * arrives;
         return part * leaves;
     }
 
-    double step_, offset_, tilt_, denominator_ = 1.0;
+    double step_, offset_, tilt_, denominator_ = 1.0, half_ = 0.0;
     bool dense_;
     double run_ = 0.0, longest_run_ = 0.0, most_merged_ = 0.0;
     std::int64_t first_ = 0;
     std::size_t size_ = 0, last_ = 0;
     std::vector<double> upper_;
-    std::vector<Placed> points_, atoms_;
+    std::vector<Placed> points_;
+    std::vector<std::uint32_t> cells_;  // of points; halves of cells have their places
+    Below below_[kNear + 1] = {};
 };
 
 // Integrates a density over [low, high] of a coordinate x in which the loss is monotone. `loss_at` and `x_of` are

@@ -238,7 +238,7 @@ MUTANTS = [
     ),
     Mutant(
         "buckets that round a loss down", "csrc/src/bucket_lists.cpp",
-        "        upper_[i + 1] += upper * share * std::exp(tilt_ * (step_ - above));", "", "test_accounting.py",
+        "        upper_[i + 1] += upper * share * (turn * below_[1].turn);", "", "test_accounting.py",
     ),
     Mutant(
         "buckets that merge too little from below", "csrc/src/bucket_lists.cpp",

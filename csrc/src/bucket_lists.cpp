@@ -203,13 +203,11 @@ private:
     std::size_t cell(std::size_t k) const { return dense_ ? k / 2 : cells_[k]; }
 
     void sort_points() {
-        if (dense_) {
-            // 1 - e^-above is known to the error of the rule: the points are put where that is surely reached.
-            // Next to 1, in cells of many units, that leaves much of the cell open.
-            constexpr double kSurely = 1.0 - 1e-12;
-            for (Placed& p : points_) p.fall *= kSurely;
-            return;
-        }
+        // 1 - e^-above is known to the error of the rule, or of its rounding: the points are put where that is
+        // surely reached. Next to 1, in cells of many units, that leaves much of the cell open.
+        constexpr double kSurely = 1.0 - 1e-12;
+        for (Placed& p : points_) p.fall *= kSurely;
+        if (dense_) return;
         const auto lower = [&](std::size_t a, std::size_t b) {
             if (cells_[a] != cells_[b]) return cells_[a] < cells_[b];
             return points_[a].fall * points_[b].mass < points_[b].fall * points_[a].mass;
@@ -278,8 +276,11 @@ private:
         return {std::expm1(distance), std::exp(distance), tilt_ == 0.0 ? 1.0 : std::exp(tilt_ * distance)};
     }
     // mass (e^{point - l} - 1), e^{point - l} = e^{n step} (1 - (1 - e^-above)).
+    // Beyond the range of double it is infinite, or not a number where the tilt is: nothing is taken then.
     static double deficit_of(const Placed& p, const Below& b) {
-        return std::max(0.0, b.rise * p.mass - b.grow * p.fall) * b.turn;
+        const double deficit = b.rise * p.mass - b.grow * p.fall;
+        if (!(deficit < kInf)) return p.mass > 0.0 ? kInf : 0.0;
+        return std::max(0.0, deficit) * b.turn;
     }
 
     // What is being merged to one grid point.

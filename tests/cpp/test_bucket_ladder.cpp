@@ -109,6 +109,35 @@ TEST(another_grid_brackets_every_delta) {
             }
 }
 
+// Cells of many units, in which 1 - e^-above is 1 in double nearly everywhere, and distances beyond its range.
+TEST(coarse_grids_bracket_every_delta) {
+    Sequence s;
+    for (int shape = 0; shape < 7; ++shape)
+        for (const double c : {0.0, 0.01})
+            for (const double unit : {0.02, 0.3, 5.0})
+                for (const double ratio : {3.7, 40.0, 170.0}) {
+                    Discrete from = list_of(shape, s, c);
+                    Buckets& b = from.buckets;
+                    b.step = unit * (0.5 + s.next());
+                    b.offset = b.step * s.next();
+                    const Discrete to = regrid(from, ratio * b.step);
+                    const long double err = to.buckets.mass_err;
+                    const long double shift = to.loss_err;
+                    for (int k = 0; k < 80; ++k) {
+                        // Next to the losses, where little is enough to tell, and anywhere.
+                        const auto near = static_cast<std::size_t>(299.0 * s.next());
+                        const long double eps =
+                            b.loss(near) +
+                            (k % 2 == 0 ? -1e-3 * b.step : 2.0 * to.buckets.step * (s.next() - 0.5));
+                        const long double truth = hockey_stick(b.upper.mass, b, c, eps);
+                        CHECK(hockey_stick(to.buckets.upper.mass, to.buckets, c, eps - shift) * (1.0L + err) >=
+                              truth);
+                        CHECK(hockey_stick(to.buckets.lower.mass, to.buckets, c, eps + shift) * (1.0L - err) <=
+                              truth);
+                    }
+                }
+}
+
 TEST(copies_on_growing_grids_bracket_the_contour) {
     struct Case {
         LawPtr law;

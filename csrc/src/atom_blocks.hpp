@@ -7,8 +7,7 @@
 //            allows (kLatticeProducts, kPairProducts); the rest of the copies is left to the caller as further
 //            blocks.
 // Guarantee: masses within mass_err (relative), losses within loss_err, what is cut off within tail (relative,
-// under
-//            each of the tilts).
+//            under each of the tilts).
 // Evidence:  docs/accounting.md, "Blocks"; tests/test_accounting.py.
 #pragma once
 

@@ -1,18 +1,17 @@
 // Copies of one law composed on grids that grow with them (private to the core).
 //
 // Method:    what a grid of step h costs is h^2 for each list that is put on it, so one grid for k copies needs a
-// step
-//            like 1/sqrt(k) over the range of all of them. Here some copies at a time are composed on a step that
-//            is right for the lists that are left, then put on a coarser grid: the lists are as long as if there
-//            were few copies, whatever their number. Lists are tilted by e^{cL} all the way. Masses that the
+//            step like 1/sqrt(k) over the range of all of them. Here some copies at a time are composed on a step
+//            that is right for the lists that are left, then put on a coarser grid: the lists are as long as if
+//            there were few copies, whatever their number. Lists are tilted by e^{cL} all the way. Masses that the
 //            transform has rounded below 0 are 0; its error, what lies outside of a window (Chernoff's bound of
 //            the lists themselves) and what is cut off at the ends are charged as tails: every list has mass 1, so
 //            that a change of one list changes the composition by as much, times the lists there are of it.
 // Domain:    tilted lists of unit mass, up to 9e15 copies; std::length_error beyond kMaxBuckets.
 // Guarantee: the upper list's delta with anything that is composed with it is at least that of the copies, the
-// lower
-//            one's at most, up to its tail, mass_err and loss_err.
-// Evidence:  docs/accounting.md, "Growing grids"; tests/test_accounting_buckets.py.
+//            lower one's at most, up to its tail, scatter, mass_err and loss_err.
+// Evidence:  docs/accounting.md, "Growing grids"; tests/cpp/test_bucket_ladder.cpp,
+//            tests/test_accounting_buckets.py.
 #pragma once
 
 #include "bucket_lists.hpp"

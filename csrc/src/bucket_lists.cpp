@@ -15,7 +15,7 @@ void refuse(double buckets) {
         throw std::length_error("the bucket engine would need " +
                                 std::to_string(buckets).substr(0, std::to_string(buckets).find('.')) +
                                 " buckets, more than its limit of " + std::to_string(kMaxBuckets) +
-                                " (80 bytes each); ask for a wider step or another engine");
+                                " (120 bytes each); ask for a wider step or another engine");
 }
 
 namespace {

@@ -1,12 +1,12 @@
 // The finite part of delta of lists of buckets on one grid (private to the core).
 //
 // Method:    every list tilted by e^{cL} and of unit mass; the few frequencies that matter summed directly, or,
-// where
-//            they are many, transforms of a whole period; untilted inside the sum for delta. One release without
-//            atoms needs neither.
+//            where they are many, transforms of a whole period; untilted inside the sum for delta. One release
+//            without atoms needs neither.
 // Domain:    c > 0, grids of up to kMaxBuckets points (std::length_error beyond).
 // Guarantee: lower <= delta <= upper, truncation, wrap-around and rounding included.
-// Evidence:  docs/accounting.md, "Privacy buckets"; tests/test_accounting.py, tests/test_accounting_buckets.py.
+// Evidence:  docs/accounting.md, "Privacy buckets"; tests/cpp/test_bucket_ladder.cpp, tests/test_accounting.py,
+//            tests/test_accounting_buckets.py.
 #pragma once
 
 #include <limits>

@@ -1,14 +1,11 @@
 // The sums of the losses of terms with finitely many, one by one: laws of some of them at a time.
 //
 // Method:    lattice sums (lattice_sums.hpp) of the terms on a lattice of their own, every multiplicity of the
-// atoms
-//            of the others (dpcore/enumeration.hpp), all pairs of the two; sums that may be equal are one.
+//            atoms of the others (dpcore/enumeration.hpp), all pairs of the two; sums that may be equal are one.
 // Domain:    randomised response, approximate DP, discrete Gaussian, discrete Laplace, pairs of distributions; up
-// to
-//            kMostLosses sums.
+//            to kMostLosses sums.
 // Guarantee: losses are within their err, masses within `rel`; what is left out weighs at most `lost` under the
-// law
-//            tilted by c, and `underflow` before the tilt.
+//            law tilted by c, and `underflow` before the tilt.
 // Evidence:  docs/accounting.md, "Sorted by large steps"; tests/test_accounting_sampled_atoms.py.
 #pragma once
 

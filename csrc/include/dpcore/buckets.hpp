@@ -2,21 +2,21 @@
 // composition.
 //
 // Method:    Two lists on the points offset + step * n. The upper list splits every loss between its two
-// neighbours so
-//            that the mass under both P and Q is kept ("connect the dots"): delta of it, and of every composition
-//            with it, is at least the true one. The lower list merges the losses around each point so that the
-//            merged ratio is the point's own (never above it): merging outputs is post-processing, so its delta is
-//            at most the true one. Copies are composed before they are put on the last grid: atoms exactly
-//            (atom_blocks.hpp), others on grids that grow with them (bucket_ladder.hpp). Bin masses are integrals
-//            of positive functions (Gauss-Legendre rules), never differences. On one grid (grid_delta.hpp): both
-//            lists tilted by exp(theta L), theta at the saddle point; the few frequencies that matter summed
-//            directly (direct_spectrum.hpp), or, where they are many, both packed into one complex transform,
-//            powers in the frequency domain, one inverse transform; untilted inside the sum for delta.
+//            neighbours so that the mass under both P and Q is kept ("connect the dots"): delta of it, and of
+//            every composition with it, is at least the true one. The lower list merges the losses around each
+//            point so that the merged ratio is the point's own (never above it): merging outputs is
+//            post-processing, so its delta is at most the true one. Copies are composed before they are put on the
+//            last grid: atoms exactly (atom_blocks.hpp), others on grids that grow with them (bucket_ladder.hpp).
+//            Bin masses are integrals of positive functions (Gauss-Legendre rules), never differences. On one grid
+//            (grid_delta.hpp): both lists tilted by exp(theta L), theta at the saddle point; the few frequencies
+//            that matter summed directly (direct_spectrum.hpp), or, where they are many, both packed into one
+//            complex transform, powers in the frequency domain, one inverse transform; untilted inside the sum for
+//            delta.
 // Domain:    grids of up to kMaxBuckets points; a request beyond is refused (std::length_error) before any
 //            allocation.
 // Guarantee: lower <= delta <= upper: discretisation by construction; truncation by tilted tail masses;
-// wrap-around
-//            by Chernoff bounds; rounding of the transform by theorem 24.2 of Higham; all in docs/accounting.md.
+//            wrap-around by Chernoff bounds; rounding of the transform by theorem 24.2 of Higham; all in
+//            docs/accounting.md.
 // Evidence:  tests/test_accounting.py, tests/test_accounting_buckets.py, tests/cpp/test_bucket_ladder.cpp,
 //            tests/cpp/test_spectral.cpp, tests/cpp/test_direct_spectrum.cpp.
 // Reference: Meiser and Mohammadi 2018 (privacy buckets); Doroshenko et al. 2022 (connect the dots).
@@ -31,7 +31,7 @@
 
 namespace dpcore {
 
-inline constexpr std::size_t kMaxBuckets = std::size_t{1} << 22;  // 80 bytes each at the most: 340 MB
+inline constexpr std::size_t kMaxBuckets = std::size_t{1} << 22;  // 120 bytes each at the most: 500 MB
 
 // One direction of a pair of distributions on a grid. Masses that have no bucket are named, not dropped.
 struct BucketList {

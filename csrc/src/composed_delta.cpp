@@ -72,6 +72,12 @@ bool single(const Composition& comp, LawKind kind) {
     return comp.terms.size() == 1 && comp.terms[0].copies == 1.0 && comp.terms[0].law->kind() == kind;
 }
 
+double attainable_width(const Composition& comp, double content) {
+    double copies = 0.0;
+    for (const Term& t : comp.terms) copies += t.copies;
+    return std::max(content, kRound * copies);
+}
+
 double enumeration_size(const Composition& comp) {
     return comp.atomic && !comp.terms.empty() && comp.log_finite_mass > -kInf ? Enumeration::size(comp) : kInf;
 }
@@ -117,6 +123,7 @@ LogBounds log_delta_of(const Composition& comp, double epsilon, Method method, S
             return one_subsampled(p[0], p[1], p[2] != 0.0, epsilon);
         }
     }
+    method.content = attainable_width(comp, method.content);
     LogBounds out = trivial_delta(comp, epsilon);
     const auto content = [&](double width) {
         return out.log_upper - out.log_lower <= width || out.log_upper == -kInf;

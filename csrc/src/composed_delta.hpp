@@ -17,6 +17,9 @@ namespace dpcore::detail {
 
 // Relative width with which auto is content before it tries another way.
 inline constexpr double kContentWidth = 1e-9;
+// The same where so many releases are composed that roundings make more of it, whatever the way: copies times
+// 2^-53.
+double attainable_width(const Composition& composition, double content);
 // And, as a share of that, what smoothing aims at: its bounds differ by more where losses crowd around epsilon.
 inline constexpr double kSmoothedShare = 0.4;
 // Where fewer steps than this are sampled on average, one contour for all of them is rarely enough.

@@ -24,6 +24,10 @@ constexpr double kContent = 2e4;
 constexpr double kPieceContent = 2e3;  // of one piece of many
 // Lines are opened so much further than a normal law would need.
 constexpr double kFirstReach = 1.3;
+// What a path of a sampled step is charged for, a copy; see step_envelope.cpp.
+constexpr double kPathCharge = 1.2e-3;
+constexpr double kMostReach = 8.0;
+constexpr double kManySteps = 200.0;
 // Lines of windows reach so much further than their last node.
 constexpr double kBeyondEnd = 1.5;
 // And so often again, to four times as far, for a sharper bound of what is left.
@@ -188,7 +192,14 @@ bool Contour::place(double second, double epsilon) {
         h_ = std::ldexp(std::floor(std::ldexp(fraction, 26)), exponent - 26);
         distance_ = 2.0 * kPi / h_ * (1.0 - 4.0 * kRound);
     }
-    open_lines(std::sqrt(2.0 * (kAim + 3.0) / second) * kFirstReach);
+    // What paths are charged for grows with the copies. A bulk's bound takes over before they are needed, if the
+    // rule over outputs, of which it is made, reaches to where they have fallen by as much.
+    double sampled = 0.0;
+    for (const Term& t : comp_.terms)
+        if (t.law->kind() == LawKind::subsampled_gaussian) sampled += t.copies;
+    const double farther =
+        sampled > kManySteps ? std::min(std::sqrt(2.0 + kPathCharge * sampled / kAim), kMostReach) : 1.0;
+    open_lines(std::sqrt(2.0 * (kAim + 3.0) / second) * kFirstReach * farther);
     return true;
 }
 
@@ -317,7 +328,8 @@ bool Contour::fill() {
         if (cost * end / h_ > kMostWindowWork) return false;
     }
     // Where the last node leaves a tail without bound, so does every earlier one: say so before they are computed.
-    if (!lattice_ && !windows && !std::isfinite(tail_after(limit * h_))) return false;
+    // (Sampled steps always have one, and it takes longer than nodes.)
+    if (!lattice_ && !windows && !sampled && !std::isfinite(tail_after(limit * h_))) return false;
     double next_check = 0.0;
     double work = 0.0;
     int farther = 0;

@@ -66,6 +66,9 @@ private:
 // Of two directions the first leaves half of the work to the other.
 double first_share(bool symmetric) { return symmetric ? 1.0 : 0.5; }
 
+// Where the estimate of log delta is so much below a level, delta mostly is.
+constexpr double kClearlyBelow = 0.1;
+
 // Width of a tail probability above which Chernoff's bound is asked as well: far from the mean contours may fail.
 constexpr double kWideTail = 1e-6;
 
@@ -76,10 +79,11 @@ constexpr double kSomething = 0.5;
 // Tails from delta alone, where contours do not decay for them: delta(y) - e^-s delta(y+s) is the integral over
 // [y, y+s] of e^{y-x} Pr[L > x] dx, and Pr[L > x] falls.
 Tails difference_tails(const Composition& comp, double at, StopCheck stop) {
+    const double content = detail::attainable_width(comp, kContentWidth);
     const auto delta = [&](double eps) {
-        LogBounds b = contour_delta(comp, eps, kContentWidth, stop);
-        if (b.log_upper - b.log_lower > kContentWidth)
-            if (const auto smooth = detail::smoothed_delta(comp, eps, kSmoothedShare * kContentWidth, stop))
+        LogBounds b = contour_delta(comp, eps, content, stop);
+        if (b.log_upper - b.log_lower > content)
+            if (const auto smooth = detail::smoothed_delta(comp, eps, kSmoothedShare * content, stop))
                 b = intersect(b, *smooth);
         return from_log(b);
     };
@@ -154,10 +158,11 @@ Tails tails_of(const Composition& comp, double at, StopCheck stop) {
     const double samples = detail::expected_samples(comp);
     const bool few = samples > 0.0 && samples < kFewSamples;
     const bool inside = at > comp.min_loss && at < comp.max_loss;
-    const auto narrow = [&](const Tails& tails) { return narrower(tails, kSmoothedTail); };
+    const double enough = detail::attainable_width(comp, kSmoothedTail);
+    const auto narrow = [&](const Tails& tails) { return narrower(tails, enough); };
     Tails out = {{0.0, 1.0}, {0.0, 1.0}};
     if (inside && samples > 0.0) {
-        out = sampled_tails(comp, at, kSmoothedTail, stop);
+        out = sampled_tails(comp, at, enough, stop);
     } else {
         within(stop, 0.4, [&](StopCheck own) { out = spectral_tails(comp, at, own); });
     }
@@ -176,7 +181,7 @@ Tails tails_of(const Composition& comp, double at, StopCheck stop) {
     within(stop, 0.4, [&](StopCheck own) { listed = detail::listed_sums_tails(comp, at, own); });
     if (listed) return intersect(out, *listed);
     std::optional<Tails> smooth;
-    within(stop, 0.6, [&](StopCheck own) { smooth = detail::smoothed_tails(comp, at, kSmoothedTail, own); });
+    within(stop, 0.6, [&](StopCheck own) { smooth = detail::smoothed_tails(comp, at, enough, own); });
     if (smooth) {
         out = intersect(out, *smooth);
         // Differences of deltas see no finer.
@@ -295,7 +300,17 @@ bool dominated(const Composition& comp, double epsilon, double level, StopCheck 
     if (detail::expected_samples(comp) == 0.0 || comp.infinite_mass_upper() > 0.0) return false;
     if (epsilon >= comp.max_loss) return true;
     bool below = false;
-    within(stop, 0.2, [&](StopCheck own) { below = log_chernoff_above(comp, epsilon, own) <= level; });
+    within(stop, 0.2, [&](StopCheck own) { below = log_chernoff_above(comp, epsilon, own, level) <= level; });
+    return below;
+}
+
+// delta itself does: worth asking where it is expected, since a search for epsilon takes several of them.
+bool below_goal(const Composition& comp, double epsilon, double level, Method method, StopCheck stop) {
+    bool below = false;
+    within(stop, 0.3, [&](StopCheck own) {
+        below = log_delta_estimate(comp, epsilon, own) <= level - kClearlyBelow &&
+                log_delta_of(comp, epsilon, method, own).log_upper <= level;
+    });
     return below;
 }
 
@@ -418,9 +433,10 @@ Interval PrivacyLoss::epsilon(double delta, Method method, StopCheck stop) const
     Interval out = {0.0, kInf};
     within(own, first_share(s.symmetric), [&](StopCheck part) { out = direction(s.forward, part); });
     // Where the other direction is below delta already at the lower end, its epsilon is smaller.
-    if (!s.symmetric &&
-        !(delta > 0.0 && out.lower > 0.0 && std::isfinite(out.lower) &&
-          dominated(s.backward, out.lower, std::log(delta) - kLibm * std::fabs(std::log(delta)), own))) {
+    const double level = std::log(delta) - kLibm * std::fabs(std::log(delta));
+    if (!s.symmetric && !(delta > 0.0 && out.lower > 0.0 && std::isfinite(out.lower) &&
+                          (dominated(s.backward, out.lower, level, own) ||
+                           below_goal(s.backward, out.lower, level, method, own)))) {
         Interval other = {0.0, kInf};
         within(own, 1.0, [&](StopCheck part) { other = direction(s.backward, part); });
         out = {std::max(out.lower, other.lower), std::max(out.upper, other.upper)};

@@ -19,6 +19,8 @@ namespace {
 constexpr double kInf = std::numeric_limits<double>::infinity();
 constexpr double kPi = 3.14159265358979323846;
 constexpr double kLeast = std::numeric_limits<double>::min();
+// An epsilon below so many standard deviations may be 0.
+constexpr double kNearZero = 1e-3;
 
 // log x, rounded down and up; minus infinity at 0.
 double log_below(double x) {
@@ -258,10 +260,11 @@ double log_chernoff_at(const Composition& comp, double epsilon, double c, StopCh
     return at + 8.0 * kRound * (std::fabs(at) + std::fabs(epsilon * c) + 1.0 + c);
 }
 
-double log_chernoff_above(const Composition& comp, double epsilon, StopCheck stop) {
+double log_chernoff_above(const Composition& comp, double epsilon, StopCheck stop, double useful) {
     const Moments m = moments(comp, stop);
     const Saddle s = find_saddle(comp, Quantity::delta, epsilon, 1, m.mean, m.variance, stop);
     if (!std::isfinite(s.value)) return kInf;
+    if (s.value + std::log(s.c) + std::log1p(s.c) + log_payoff(s.c) > useful) return kInf;
     const auto bound = [&](double c) { return log_chernoff_at(comp, epsilon, c, stop); };
     // Next to the largest loss, or beyond nearly all of them, the saddle point runs off to where no moment can be
     // certified; any smaller exponent gives a bound, and the largest that can be is about as good.
@@ -437,12 +440,19 @@ Interval spectral_epsilon(const Composition& comp, double delta, StopCheck stop)
     const double hi = std::isfinite(top) ? std::max(top, 0.0) : kInf;
     double best_hi = hi;
     bool lo_certified = false;
-    const auto search = [&] {
+    // Whether no epsilon is needed at all. A contour of its own, and mostly not asked for: an eps > 0 with
+    // delta(eps) above the goal says the same.
+    bool zero_asked = false;
+    const auto nothing_needed = [&] {
+        if (zero_asked || lo > 0.0) return false;
+        zero_asked = true;
         const LogBounds at0 = spectral_delta(comp, 0.0, stop);
-        if (at0.log_upper <= goal_low) return Interval{0.0, 0.0};
+        lo_certified = lo_certified || at0.log_lower > goal_high;
+        return at0.log_upper <= goal_low;
+    };
+    const auto search = [&] {
         // Saddle-point estimate: eps as a function of c, then contours with Newton steps in log delta.
         const Moments m = moments(comp, stop);
-        lo_certified = at0.log_lower > goal_high;
         const double p_mid = 0.5 * (p_lower + p_upper);
         double eps =
             std::max(0.0, m.mean + std::sqrt(m.variance) * std::sqrt(2.0 * std::max(0.0, -goal - 0.5)) * 0.8);
@@ -462,13 +472,17 @@ Interval spectral_epsilon(const Composition& comp, double delta, StopCheck stop)
             }
             if (!(eps < hi)) eps = 0.5 * (lo + hi);
         }
+        if (!(eps > kNearZero * std::sqrt(m.variance)) && nothing_needed()) return Interval{0.0, 0.0};
         for (int round = 0; round < 60; ++round) {
             const int side = side_for(eps, m);
             const Saddle saddle = find_saddle(comp, Quantity::delta, eps, side, m.mean, m.variance, stop);
             std::unique_ptr<Contour> contour;
             if (std::isfinite(saddle.value))
                 contour = std::make_unique<Contour>(comp, Quantity::delta, saddle.c, saddle.second, eps, stop);
-            if (contour == nullptr || !contour->usable()) return Interval{lo_certified ? lo : 0.0, best_hi};
+            if (contour == nullptr || !contour->usable()) {
+                if (nothing_needed()) return Interval{0.0, 0.0};
+                return Interval{lo_certified ? lo : 0.0, best_hi};
+            }
             const auto look = [&](double e) { return finish(comp, contour->evaluate(e), contour->complement()); };
             // Newton on this contour while eps stays near.
             const double start = eps;
@@ -491,7 +505,10 @@ Interval spectral_epsilon(const Composition& comp, double delta, StopCheck stop)
                 // Newton in log delta; for delta near 1 in delta itself.
                 double step = contour->complement() ? (1.0 - value) / rate : -std::log(value) * value / rate;
                 double next = eps + step;
-                if (!(next > lo)) next = 0.5 * (lo + eps);
+                if (!(next > lo)) {
+                    if (nothing_needed()) return Interval{0.0, 0.0};
+                    next = 0.5 * (lo + eps);
+                }
                 if (!(next < best_hi)) next = 0.5 * (best_hi + eps);
                 const double scale = 1.0 / std::sqrt(saddle.second);
                 if (std::fabs(next - start) > 2.0 / scale * 0.5) {
@@ -527,6 +544,7 @@ Interval spectral_epsilon(const Composition& comp, double delta, StopCheck stop)
                 }
                 if (w > 1e6 * step) break;
             }
+            if (!lo_certified && nothing_needed()) return Interval{0.0, 0.0};
             return Interval{lo_certified ? lo : 0.0, best_hi};
         }
         return Interval{lo_certified ? lo : 0.0, best_hi};

@@ -11,10 +11,12 @@ namespace dpcore::detail {
 namespace {
 constexpr double kInf = std::numeric_limits<double>::infinity();
 // Cells of a path, in standard deviations g of the output or of its odds: the trapezoid rule is charged about
-// g^2/12 of the mass, once a copy, which may come to kCharge in all.
+// g^2/12 of the mass, once a copy. Where that is more than a share of what a bound by paths falls by, cells are
+// made smaller, unless it is little for all copies together.
 constexpr double kCell = 0.05;
-constexpr double kLeastCell = 0.004;
+constexpr double kLeastCell = 0.002;
 constexpr double kCharge = 8.0;
+constexpr double kChargeShare = 0.05;
 constexpr double kMostCells = 40000.0;
 // Heights halve from rung to rung; the bound's exponent is at most a ninth from that of the best height.
 constexpr int kRungs = 16;
@@ -30,39 +32,49 @@ constexpr double kLogLeftBehind = -184.0;
 // Shares of the mass beyond the cuts of the bulks, from one to the next.
 constexpr double kNextBulk = 0.25;
 constexpr double kLeastOutside = 1e-13;
+// A bulk whose term in t^4 is below this share of that in t^2, and which has all but this share of the variance,
+// is closer than any path.
+constexpr double kSharp = 0.2;
 // Nanoseconds of a point, and of a cell of a path when it is made and when it is asked for.
 constexpr double kPointWork = 60.0;
 constexpr double kCellWork = 60.0;
 constexpr double kTermWork = 2.0;
 }  // namespace
 
-StepEnvelope::StepEnvelope(const StepSum& sum) : sum_(sum), p_(sum.step().power(sum.centre())) {
-    const SubsampledStep& m = sum_.step();
+StepEnvelope::StepEnvelope(const StepSum& sum) : sum_(sum), p_(sum.step().power(sum.centre())), fine_(kCell) {
+    if (!(sum_.last() > sum_.first())) return;  // nothing is known of the sum
     const Window& w = sum_.window();
-    const double s = m.sigma;
+    const double s = sum_.step().sigma;
+    edge_height_ = w.open() ? 0.0 : Window::kMostAngle * w.width;
+    lay_out();
+    // Inside v <= 1.5, where the modulus of 1 - q + q e^{y + iv} is still at least half of its value at v = 0.
+    const bool inside = std::any_of(segments_.begin(), segments_.end(), [](const Segment& x) { return x.inside; });
+    tallest_ = std::min(inside ? 8.0 * s : edge_height_, 1.5 * s * s);
+    edge_height_ = std::min(edge_height_, 1.5 * s * s);
+    gather_bulks();
+}
+
+void StepEnvelope::lay_out() const {
+    const Window& w = sum_.window();
+    const double s = sum_.step().sigma;
     const double left = sum_.first(), right = sum_.last();
-    if (!(right > left)) return;  // nothing is known of the sum
-    const double fine = std::clamp(std::sqrt(12.0 * kCharge / sum_.copies()), kLeastCell, kCell);
-    cell_ = fine * std::min(s, s * s);
+    cell_ = fine_ * std::min(s, s * s);
     if (!w.open()) cell_ = std::min(cell_, 3.0 * kCell * w.width);
     cell_ = std::max(cell_, (right - left) / kMostCells);
-    edge_height_ = w.open() ? 0.0 : Window::kMostAngle * w.width;
+    points_.clear();
+    segments_.clear();
     const double inner_left = w.below_open() ? left : std::max(left, w.low + kInside * w.width);
     const double inner_right = w.above_open() ? right : std::min(right, w.high - kInside * w.width);
     if (inner_right > inner_left) {
         if (inner_left > left) lay(left, inner_left, false);
         lay(inner_left, inner_right, true);
         if (inner_right < right) lay(inner_right, right, false);
-        // v <= 1.5, where the modulus of 1 - q + q e^{y + iv} is still at least half of its value at v = 0.
-        tallest_ = std::min(8.0 * s, 1.5 * s * s);
     } else {
         lay(left, right, false);
-        tallest_ = std::min(edge_height_, 1.5 * s * s);
     }
-    edge_height_ = std::min(edge_height_, 1.5 * s * s);
-    paths_.resize(kRungs);
+    paths_.assign(kRungs, {});
     rungs_.assign(kOctaves, -1);
-    gather_bulks();
+    kept_at_ = -1.0;
 }
 
 StepEnvelope::Point StepEnvelope::point(double at) const {
@@ -76,7 +88,7 @@ StepEnvelope::Point StepEnvelope::point(double at) const {
             (1.0 - m.q) / m.q * std::exp(std::min(-m.exponent(at), 700.0))};
 }
 
-void StepEnvelope::lay(double first, double last, bool inside) {
+void StepEnvelope::lay(double first, double last, bool inside) const {
     const auto count = static_cast<std::size_t>(std::ceil((last - first) / cell_)) + 1;
     sum_.check().spend(kPointWork * static_cast<double>(count));
     const std::size_t start = points_.size();
@@ -265,28 +277,60 @@ void StepEnvelope::gather_bulks() {
             if (!(half > 0.0 && quarter > 0.0)) continue;
             // The sums are those of the rule, which is certified up to its reach.
             const double until = std::min(std::sqrt(0.5 * half / quarter), sum_.reach());
-            if (until > 0.0) bulks_.push_back({half, quarter, until, kInf});
+            if (until > 0.0) bulks_.push_back({half, quarter, until});
         }
     }
 }
 
 double StepEnvelope::log_bound(double from) const {
     if (points_.empty()) return sum_.log_mass_upper() - sum_.log_scale();
-    double best = log_paths(from);
-    for (Bulk& b : bulks_) {
+    for (;;) {
+        bool by_paths = false;
+        const double found = log_best(from, by_paths);
+        const double charge = fine_ * fine_ / 12.0;
+        const double fall = sum_.log_mass_upper() - sum_.log_scale() - found;
+        const bool enough = !by_paths || charge * sum_.copies() <= kCharge || charge <= kChargeShare * fall;
+        if (enough || fine_ <= kLeastCell) return found;
+        fine_ = std::max(0.25 * fine_, kLeastCell);
+        lay_out();
+    }
+}
+
+double StepEnvelope::log_best(double from, bool& by_paths) const {
+    const double mass = sum_.log_mass_upper() - sum_.log_scale();
+    double best = mass;
+    by_paths = true;
+    bool sharp = false;
+    for (const Bulk& b : bulks_) {
         if (!(from < b.until)) continue;
         // What |phi|^2 is below 1 may itself be below the roundings of 1, and is multiplied by the copies.
         const double fall = from * from * (b.half - from * from * b.quarter);
         const double log_square = fall < 0.5 ? std::log1p(-fall) * (1.0 - 4.0 * kLibm)
                                              : std::log(std::max(1.0 - fall, 0.0) + 16.0 * kRound);
-        const double own = sum_.log_mass_upper() - sum_.log_scale() + 0.5 * log_square +
-                           sum_.relative_quadrature() * std::exp(-0.5 * log_square);
+        const double own = mass + 0.5 * log_square + sum_.relative_quadrature() * std::exp(-0.5 * log_square);
         if (!(own < best)) continue;
         // From `until` on the paths hold.
-        if (std::isinf(b.beyond)) b.beyond = log_paths(b.until);
-        best = std::min(best, std::max(own, b.beyond));
+        const double beyond = log_paths_from(b.until);
+        const double bound = std::max(own, beyond);
+        if (!(bound < best)) continue;
+        best = bound;
+        by_paths = beyond > own;
+        sharp =
+            !by_paths && from * from * b.quarter < kSharp * b.half && b.half > (1.0 - kSharp) * bulks_.back().half;
     }
-    return std::min(best, sum_.log_mass_upper() - sum_.log_scale());
+    if (sharp) return best;
+    const double along_paths = log_paths(from);
+    by_paths = by_paths || along_paths < best;
+    return std::min(best, along_paths);
+}
+
+// log_paths, of which that of one place is kept: bulks mostly hold up to the same one, the end of the rule.
+double StepEnvelope::log_paths_from(double until) const {
+    if (until != kept_at_) {
+        kept_ = log_paths(until);
+        kept_at_ = until;
+    }
+    return kept_;
 }
 
 }  // namespace dpcore::detail

@@ -42,26 +42,32 @@ private:
     struct Bulk {
         double half, quarter;  // E[D^2; bulk]/2 and E[D^4; bulk]/24
         double until;          // the bound falls up to there
-        double beyond;         // log of the paths' bound there, once it is known
     };
 
+    void lay_out() const;
     Point point(double at) const;
-    void lay(double first, double last, bool inside);
+    void lay(double first, double last, bool inside) const;
     double height(int rung) const;
     const Path& path(int rung) const;
     double along(int rung, double from) const;
     double log_paths(double from) const;
+    double log_paths_from(double until) const;
+    double log_best(double from, bool& by_paths) const;
     void gather_bulks();
 
     const StepSum& sum_;
-    double p_, cell_ = 0.0, tallest_ = 0.0, edge_height_ = 0.0;
-    std::vector<Point> points_;
-    std::vector<Segment> segments_;
-    mutable std::vector<Bulk> bulks_;
+    double p_, tallest_ = 0.0, edge_height_ = 0.0;
+    mutable double
+        fine_;  // length of cells, in standard deviations: what they are charged for goes with its square
+    mutable double cell_ = 0.0;
+    mutable std::vector<Point> points_;
+    mutable std::vector<Segment> segments_;
+    std::vector<Bulk> bulks_;
     mutable std::vector<Path> paths_;
     double mean_share_ = 0.0;         // E[r] of the tilted law
     mutable int best_ = 6;            // rung of the last answer
     mutable std::vector<int> rungs_;  // best rung of each octave of t, -1 where it was not asked for
+    mutable double kept_at_ = -1.0, kept_ = 0.0;
     mutable std::vector<double> exponents_;
 };
 

@@ -16,6 +16,8 @@
 // 2014 (trapezoid rule).
 #pragma once
 
+#include <limits>
+
 #include "dpcore/composition.hpp"
 #include "dpcore/interrupt.hpp"
 
@@ -68,8 +70,10 @@ ContourPlace spectral_place(const Composition& composition, double epsilon, Quan
 double log_delta_estimate(const Composition& composition, double epsilon, StopCheck stop = {});
 // The integrand at the saddle point: about as an upper bound from one exponential moment, but no bound.
 double log_chernoff_estimate(const Composition& composition, double epsilon, StopCheck stop = {});
-// log of an upper bound on the finite part of delta(eps), from one exponential moment.
-double log_chernoff_above(const Composition& composition, double epsilon, StopCheck stop = {});
+// log of an upper bound on the finite part of delta(eps), from one exponential moment; infinity where it would be
+// above `useful`.
+double log_chernoff_above(const Composition& composition, double epsilon, StopCheck stop = {},
+                          double useful = std::numeric_limits<double>::infinity());
 // The same from the moment with exponent c > 0.
 double log_chernoff_at(const Composition& composition, double epsilon, double c, StopCheck stop = {});
 // Bounds on it where nearly all losses are above eps: M(0) - e^eps M(-1) + E[(e^{eps-L} - 1)+], the last by one

@@ -8,7 +8,7 @@
 //            blocks.
 // Guarantee: masses within mass_err (relative), losses within loss_err, what is cut off within tail (relative,
 //            under each of the tilts).
-// Evidence:  docs/accounting.md, "Blocks"; tests/test_accounting.py.
+// Evidence:  docs/accounting_derivations.md, "atom_blocks"; tests/test_accounting.py.
 #pragma once
 
 #include <optional>

@@ -10,7 +10,7 @@
 // Domain:    tilted lists of unit mass, up to 9e15 copies; std::length_error beyond kMaxBuckets.
 // Guarantee: the upper list's delta with anything that is composed with it is at least that of the copies, the
 //            lower one's at most, up to its tail, scatter, mass_err and loss_err.
-// Evidence:  docs/accounting.md, "Growing grids"; tests/cpp/test_bucket_ladder.cpp,
+// Evidence:  docs/accounting_derivations.md, "bucket_ladder"; tests/cpp/test_bucket_ladder.cpp,
 //            tests/test_accounting_buckets.py.
 #pragma once
 

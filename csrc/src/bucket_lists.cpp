@@ -42,7 +42,8 @@ constexpr double kThreePoints = 0.1;
 const Rule& rule_for(double length, double longest) {
     return kRules[length <= kTwoPoints * longest ? 0 : length <= kThreePoints * longest ? 1 : 2];
 }
-// Panels are short enough that the rule's error is below 2e-13 relative: see docs, "Bin masses".
+// Panels are short enough that the rule's error is below 2e-13 relative: see
+// docs/accounting_derivations.md, "bucket_lists".
 constexpr double kPanelTurn = 0.7;
 constexpr double kMassErr = 4e-13;
 

@@ -4,7 +4,7 @@
 //            rules on panels short enough for their error, atoms are put where they are.
 // Domain:    laws with finite losses; a grid of up to kMaxBuckets, beyond which std::length_error says so.
 // Guarantee: the upper list's delta is at least the law's, the lower one's at most, with masses off by mass_err.
-// Evidence:  docs/accounting.md, "Privacy buckets" and "Bin masses"; tests/test_accounting.py,
+// Evidence:  docs/accounting_derivations.md, "buckets" and "bucket_lists"; tests/test_accounting.py,
 //            tests/cpp/test_bucket_ladder.cpp.
 #pragma once
 

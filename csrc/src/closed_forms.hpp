@@ -1,7 +1,6 @@
 // Losses with a closed form: one Laplace, discrete Laplace or subsampled Gaussian release, and Gaussians only.
 //
-// Method:    formulas of docs/accounting.md, "Infinite losses, atoms one by one, epsilon", evaluated at both ends
-// of what
+// Method:    formulas of docs/accounting_derivations.md, "closed_forms", evaluated at both ends of what
 //            is not known exactly. One subsampled release is one Gaussian release at another epsilon, times a
 //            factor.
 // Domain:    epsilon >= 0, 0 < delta < 1; parameters as mechanism.hpp checks them.

@@ -6,7 +6,8 @@
 // Domain:    as privacy_loss.hpp.
 // Guarantee: lower <= delta <= upper. Where `stop` bounds the work, every engine has a share of it; one that does
 //            not end within its share is left out, and one exponential moment stands in for it.
-// Evidence:  docs/accounting.md, "Implementation"; tests/test_accounting.py, tests/test_accounting_work.py.
+// Evidence:  docs/accounting_derivations.md, "composed_delta"; tests/test_accounting.py,
+//            tests/test_accounting_work.py.
 #pragma once
 
 #include <algorithm>

@@ -2,7 +2,7 @@
 // terms.
 //
 // Method, Domain, Guarantee: dpcore/spectral.hpp, whose functions choose c and turn the sums into answers.
-// Evidence:  derivation in docs/accounting.md, "The spectral engine"; tests/cpp/test_spectral.cpp.
+// Evidence:  derivation in docs/accounting_derivations.md, "spectral and contour"; tests/cpp/test_spectral.cpp.
 #pragma once
 
 #include <cmath>

@@ -10,7 +10,7 @@
 //            points for a law, 2^21 sums in all (point by point), 2^14 (asked).
 // Guarantee: lower <= truth <= upper. Masses have relative errors; what is left out weighs at most its tilted mass
 //            times exp(K(c) - eps c) times the largest payoff.
-// Evidence:  docs/accounting.md, "Few sums"; tests/test_accounting_few_sums.py.
+// Evidence:  docs/accounting_derivations.md, "few_sums"; tests/test_accounting_few_sums.py.
 #pragma once
 
 #include <functional>

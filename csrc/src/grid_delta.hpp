@@ -5,8 +5,8 @@
 //            without atoms needs neither.
 // Domain:    c > 0, grids of up to kMaxBuckets points (std::length_error beyond).
 // Guarantee: lower <= delta <= upper, truncation, wrap-around and rounding included.
-// Evidence:  docs/accounting.md, "Privacy buckets"; tests/cpp/test_bucket_ladder.cpp, tests/test_accounting.py,
-//            tests/test_accounting_buckets.py.
+// Evidence:  docs/accounting_derivations.md, "grid_delta"; tests/cpp/test_bucket_ladder.cpp,
+//            tests/test_accounting.py, tests/test_accounting_buckets.py.
 #pragma once
 
 #include <limits>

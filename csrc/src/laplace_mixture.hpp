@@ -18,7 +18,8 @@
 // above
 //            it; every term is positive, so the relative error is the number of roundings along a path; powers
 //            left out are bounded by a factorial or by Chernoff's bound.
-// Evidence:  docs/accounting.md, tests/test_accounting.py against divided differences in mpmath.
+// Evidence:  docs/accounting_derivations.md, "laplace_mixture"; tests/test_accounting.py against divided
+//            differences in mpmath.
 // Reference: de Boor and Hoellig 1982, "Recurrence relations for multivariate B-splines", for m = -1.
 #pragma once
 

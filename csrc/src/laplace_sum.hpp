@@ -20,7 +20,8 @@
 //            term is positive, so the relative error is that of the worst term: 12 roundings for each step in j or
 //            m, 8 for each step of the walk over i; the neglected j, i and m are bounded by geometric series (the
 //            terms are log-concave in i; in m and j by Chernoff's bound with the law's own tilt).
-// Evidence:  docs/accounting.md, tests/test_accounting.py against exact integration with mpmath.
+// Evidence:  docs/accounting_derivations.md, "laplace_sum"; tests/test_accounting.py against exact
+//            integration with mpmath.
 // Reference: de Boor 1972 for m = -1, the density.
 #pragma once
 

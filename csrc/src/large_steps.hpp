@@ -16,7 +16,7 @@
 //            one contour together; few Laplace releases are such a law and one with a density, mixed.
 // Domain:    compositions with at least one subsampled Gaussian term, all in one direction.
 // Guarantee: lower <= truth <= upper, as for the spectral engine.
-// Evidence:  docs/accounting.md, "Sorted by large steps"; tests/test_accounting_subsampled.py,
+// Evidence:  docs/accounting_derivations.md, "large_steps"; tests/test_accounting_subsampled.py,
 //            tests/test_accounting_sampled_atoms.py.
 #pragma once
 

@@ -8,7 +8,7 @@
 //            an upper bound.
 // Domain:    subsampled Gaussian steps in one direction; cuts in the outputs of each kind.
 // Guarantee: as a LossLaw; a positive measure whose mass is that of the piece.
-// Evidence:  docs/accounting.md, "Sorted by large steps"; tests/cpp/test_large_steps.cpp.
+// Evidence:  docs/accounting_derivations.md, "large_steps"; tests/cpp/test_large_steps.cpp.
 #pragma once
 
 #include <map>

@@ -7,7 +7,7 @@
 // points. Guarantee: every mass is within `rel` of the truth (relative); tilted mass that is in no point is at
 // most `lost`.
 //            The mass of the loss l before the tilt is mass * exp(log_mass - c l), log_mass within log_mass_err.
-// Evidence:  docs/accounting.md, "Few sums"; tests/test_accounting_few_sums.py.
+// Evidence:  docs/accounting_derivations.md, "few_sums"; tests/test_accounting_few_sums.py.
 #pragma once
 
 #include <algorithm>

@@ -9,7 +9,7 @@
 // Domain:    Laplace, Gaussian, two points, atoms (up to 8192 in all; 10^6 copies), discrete Gaussian and discrete
 //            Laplace; c > 0; nodes j h with j h exact.
 // Guarantee: values are within their err; a product that is left out is at most what is returned for it.
-// Evidence:  docs/accounting.md, "Smoothing"; tests/test_accounting_smoothed.py.
+// Evidence:  docs/accounting_derivations.md, "smoothed"; tests/test_accounting_smoothed.py.
 #pragma once
 
 #include <algorithm>

@@ -4,7 +4,8 @@
 //            squaring frequency by frequency; one transform back. Indices are known modulo the length.
 // Domain:    lists of unit mass (upper) or about that (lower), lengths that are powers of two up to kMaxBuckets.
 // Guarantee: error() bounds the L2 norm of the error of both lists together, by theorem 24.2 of Higham.
-// Evidence:  docs/accounting.md, "Privacy buckets"; tests/cpp/test_bucket_ladder.cpp, tests/test_accounting.py.
+// Evidence:  docs/accounting_derivations.md, "grid_delta"; tests/cpp/test_bucket_ladder.cpp,
+//            tests/test_accounting.py.
 #pragma once
 
 #include <cstddef>

@@ -11,7 +11,7 @@
 //            points of the lattice in the range that matters. No exact lattice (that is common_lattice's).
 // Guarantee: lower <= truth <= upper. Scaling changes M(c + it) by at most e |c + it| E|L| M(c), which is in the
 //            error of every node.
-// Evidence:  docs/accounting.md, "Nearly a lattice"; tests/test_accounting_smoothed.py.
+// Evidence:  docs/accounting_derivations.md, "near_lattice"; tests/test_accounting_smoothed.py.
 #pragma once
 
 #include <optional>

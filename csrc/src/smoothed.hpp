@@ -14,7 +14,7 @@
 //            lattice.
 // Guarantee: lower <= truth <= upper: smoothing by construction; aliasing by the Chernoff bounds of the contour,
 //            since neither smoothed function exceeds its aliases' deltas; truncation and rounding as error terms.
-// Evidence:  docs/accounting.md, "Smoothing"; tests/test_accounting_smoothed.py.
+// Evidence:  docs/accounting_derivations.md, "smoothed"; tests/test_accounting_smoothed.py.
 #pragma once
 
 #include <optional>

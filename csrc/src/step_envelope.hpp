@@ -9,7 +9,7 @@
 //            sharp where t is small, so that it can be raised to a million copies.
 // Domain:    as StepSum, which owns it.
 // Guarantee: log_bound(T) is at least log |E[w(x) exp((c + it)L)]|, less the sum's log_scale, for every t >= T.
-// Evidence:  docs/accounting.md, "Subsampled Gaussian"; tests/cpp/test_spectral.cpp.
+// Evidence:  docs/accounting_derivations.md, "step_envelope"; tests/cpp/test_spectral.cpp.
 #pragma once
 
 #include <vector>

@@ -1,5 +1,6 @@
-// The loss of the Poisson-subsampled Gaussian mechanism; see loss_law.hpp and docs/accounting.md, "Subsampled
-// Gaussian". One step and the sums over its outputs are in subsampled_step.hpp.
+// The loss of the Poisson-subsampled Gaussian mechanism; see loss_law.hpp and
+// docs/accounting_derivations.md, "subsampled_step". One step and the sums over its outputs are in
+// subsampled_step.hpp.
 #include <algorithm>
 #include <cmath>
 #include <limits>

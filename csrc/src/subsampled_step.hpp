@@ -13,7 +13,8 @@
 // Domain:    sigma in [0.05, 1e6], rate in (0, 1); t >= 0 up to the reach asked for.
 // Guarantee: StepSum::value is within its err of the truth (infinite where no rule with kMaxNodes nodes will do);
 //            envelope(T) >= |sum(c + it)| for every t >= T.
-// Evidence:  docs/accounting.md, "Subsampled Gaussian"; tests/test_accounting.py, tests/cpp/test_spectral.cpp.
+// Evidence:  docs/accounting_derivations.md, "subsampled_step"; tests/test_accounting.py,
+//            tests/cpp/test_spectral.cpp.
 #pragma once
 
 #include <algorithm>

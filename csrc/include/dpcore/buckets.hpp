@@ -16,7 +16,7 @@
 //            allocation.
 // Guarantee: lower <= delta <= upper: discretisation by construction; truncation by tilted tail masses;
 //            wrap-around by Chernoff bounds; rounding of the transform by theorem 24.2 of Higham; all in
-//            docs/accounting.md.
+//            docs/accounting_derivations.md, "buckets".
 // Evidence:  tests/test_accounting.py, tests/test_accounting_buckets.py, tests/cpp/test_bucket_ladder.cpp,
 //            tests/cpp/test_spectral.cpp, tests/cpp/test_direct_spectrum.cpp.
 // Reference: Meiser and Mohammadi 2018 (privacy buckets); Doroshenko et al. 2022 (connect the dots).

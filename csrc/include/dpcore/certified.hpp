@@ -6,7 +6,7 @@
 // Guarantee: |value - truth| <= err, assuming that exp, expm1, log, log1p, sin, cos, sinh, cosh, tanh, atan2 and
 // hypot of
 //            the C library are within kLibm = 4 ulp (glibc 2.28 and later documents at most 2 for each of them).
-// Evidence:  docs/accounting.md, tests/cpp/test_spectral.cpp.
+// Evidence:  docs/accounting_derivations.md, "Notation" and "loss_law"; tests/cpp/test_spectral.cpp.
 #pragma once
 
 #include <cmath>

@@ -5,7 +5,8 @@
 //            infinite one from the logarithm of the finite share, so that 1e-30 survives beside 1.
 // Domain:    laws of loss_law.hpp, whole numbers of copies up to 2^53.
 // Guarantee: max_loss and min_loss are rounded outward; the masses are within their stated errors.
-// Evidence:  docs/accounting.md, "Infinite losses"; tests/cpp/test_spectral.cpp, tests/test_accounting.py.
+// Evidence:  docs/accounting_derivations.md, "composition"; tests/cpp/test_spectral.cpp,
+//            tests/test_accounting.py.
 #pragma once
 
 #include <vector>

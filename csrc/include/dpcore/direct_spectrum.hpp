@@ -9,8 +9,8 @@
 //            parts.
 // Domain:    lists of unit mass (upper) or about that (lower), N a power of two, c > 0, 0 < x0.
 // Guarantee: |sum - computed| <= err where valid; not valid where more than `budget` products would be needed.
-// Evidence:  derivation in docs/accounting.md, "Few frequencies"; tests/cpp/test_direct_spectrum.cpp against plain
-//            convolution in long double.
+// Evidence:  derivation in docs/accounting_derivations.md, "direct_spectrum"; tests/cpp/test_direct_spectrum.cpp
+//            against plain convolution in long double.
 #pragma once
 
 #include <cstddef>

@@ -11,7 +11,7 @@
 // Domain:    every c; t >= 0. Laws are immutable and may be shared between threads; a line belongs to one thread.
 // Guarantee: LossLine::value is within its err of the truth; log_envelope(T) >= log |M(c + it)| for every t >= T
 // (on a
-//            lattice: for T <= t <= pi/step). See docs/accounting.md for the derivations.
+//            lattice: for T <= t <= pi/step). Derivations: docs/accounting_derivations.md, "loss_law".
 // Evidence:  tests/cpp/test_spectral.cpp, tests/test_accounting.py.
 #pragma once
 

@@ -11,8 +11,9 @@
 // 1e-10
 //            relative where the integrand decays within kMaxNodes nodes, else the trivial bounds. Never a wrong
 //            bound.
-// Evidence:  derivation in docs/accounting.md; tests/cpp/test_spectral.cpp, tests/test_accounting.py against
-// mpmath. Reference: Zhu, Dong, Wang 2022 (characteristic functions of privacy losses); Trefethen and Weideman
+// Evidence:  derivation in docs/accounting_derivations.md, "spectral and contour"; tests/cpp/test_spectral.cpp,
+//            tests/test_accounting.py against mpmath.
+// Reference: Zhu, Dong, Wang 2022 (characteristic functions of privacy losses); Trefethen and Weideman
 // 2014 (trapezoid rule).
 #pragma once
 

@@ -898,6 +898,30 @@ def test_calibrate_edges() -> None:
         acc.calibrate(make_loss, epsilon=1.0, delta=1e-6, parameter_range=(2.0, 1.0))
     with pytest.raises(TypeError, match="must return a PrivacyLoss"):
         acc.calibrate(lambda s: s, epsilon=1.0, delta=1e-6, parameter_range=(1.0, 2.0))  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="increasing must be True here"):
+        acc.calibrate(make_loss, epsilon=1.0, delta=0.1, parameter_range=(0.1, 10.0), increasing=False)
+    tiny = acc.calibrate(make_loss, epsilon=0.35, delta=5e-324, parameter_range=(1e-3, 1e9))
+    assert tiny.delta_upper <= 5e-324
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"mechanism": None},
+        {"mechanism": "dice"},
+        {"copies": 2.5},
+        {"copies": math.inf},
+        {"epsilon": "1"},
+        {"b": 1},
+    ],
+)
+def test_bad_rows_of_saved_losses_are_value_errors(change: dict[str, object]) -> None:
+    data = acc.from_laplace(epsilon=1.0).to_dict()
+    row = data["mechanisms"][0] | change
+    with pytest.raises(ValueError):
+        acc.PrivacyLoss.from_dict(data | {"mechanisms": [row]})
+    with pytest.raises(ValueError, match="version"):
+        acc.PrivacyLoss.from_dict(data | {"version": True})
 
 
 # ---------------------------------------------------------------------------------------- bad input

@@ -89,27 +89,65 @@ def test_default_grid_meets_the_contours(name: str) -> None:
     assert loss.log_delta(epsilon, engine="buckets") == found
 
 
+def three_outcomes(p: np.ndarray, q: np.ndarray, copies: int, epsilon: float) -> mp.mpf:
+    """delta by every multiplicity, in the direction where it is larger."""
+    ps, qs = ([mp.mpf(float(x)) for x in law] for law in (p, q))
+    ways = [mp.mpf(0), mp.mpf(0)]
+    for i, j in itertools.product(range(copies + 1), repeat=2):
+        k = copies - i - j
+        if k < 0:
+            continue
+        number = mp.factorial(copies) / (mp.factorial(i) * mp.factorial(j) * mp.factorial(k))
+        under = [number * x[0] ** i * x[1] ** j * x[2] ** k for x in (ps, qs)]
+        ways[0] += max(0, under[0] - mp.exp(epsilon) * under[1])
+        ways[1] += max(0, under[1] - mp.exp(epsilon) * under[0])
+    return max(ways)
+
+
 @pytest.mark.parametrize("copies", [2, 9, 60])
 def test_pairs_against_every_multiplicity(copies: int) -> None:
     p, q = np.array([0.2, 0.5, 0.3]), np.array([0.25, 0.45, 0.3])
     loss = acc.from_pmf(p, q) * copies
     with mp.workdps(40):
-        ps = [mp.mpf(float(x)) / mp.fsum(map(mp.mpf, p.tolist())) for x in p]
-        qs = [mp.mpf(float(x)) / mp.fsum(map(mp.mpf, q.tolist())) for x in q]
         for epsilon in (0.01, 0.3, 1.1):
-            ways = [mp.mpf(0), mp.mpf(0)]  # P against Q and Q against P: the larger one counts
-            for i, j in itertools.product(range(copies + 1), repeat=2):
-                k = copies - i - j
-                if k < 0:
-                    continue
-                number = mp.factorial(copies) / (mp.factorial(i) * mp.factorial(j) * mp.factorial(k))
-                under = [number * x[0] ** i * x[1] ** j * x[2] ** k for x in (ps, qs)]
-                ways[0] += max(0, under[0] - mp.exp(epsilon) * under[1])
-                ways[1] += max(0, under[1] - mp.exp(epsilon) * under[0])
-            delta = max(ways)
+            delta = three_outcomes(p, q, copies, epsilon)
             found = loss.delta(epsilon, engine="buckets")
             assert found.lower <= delta <= found.upper
             assert delta == 0 or found.upper / found.lower - 1 <= WIDTH
+
+
+@pytest.mark.parametrize(
+    ("p", "q", "copies", "epsilon"),
+    [
+        ([0.5138459684934061, 1e-20], [0.18259176750506115, 1e-10], 15, 9.0),
+        ([0.5410216532479487, 4.519351290799729e-12], [0.7378479998735172, 0.0021747147945325013], 31, 2.091),
+        ([0.3, 1e-40], [0.4, 1e-10], 7, 0.5),
+        ([0.3, 1e-10], [0.4, 1e-40], 7, 0.5),
+        ([0.25, 1e-14], [0.2, 0.1], 50, 3.0),
+    ],
+)
+def test_pairs_with_rare_outcomes(p: list[float], q: list[float], copies: int, epsilon: float) -> None:
+    """Sums of losses so far apart that under the other tilts the weights of all but the farthest underflow: they
+    were cut off as if they were nothing."""
+    ps, qs = (np.array([*law, 1.0 - sum(law)]) for law in (p, q))
+    loss = acc.from_pmf(ps, qs) * copies
+    with mp.workdps(60):
+        for at in (0.5 * epsilon, epsilon, 1.3 * epsilon):
+            delta = three_outcomes(ps, qs, copies, at)
+            for engine in ("auto", "buckets"):
+                found = loss.delta(at, engine=engine)
+                assert found.lower <= delta <= found.upper, (at, engine)
+
+
+def test_composing_too_many_is_refused_before_the_first_product() -> None:
+    buckets = acc.from_laplace(epsilon=1.0).buckets(step=0.01)
+    with pytest.raises(ValueError, match="bucket engine would need"):
+        buckets.self_compose(10**6)
+
+
+def test_losses_next_to_nothing_have_bounds() -> None:
+    found = (acc.from_laplace(epsilon=1e-300) * 2).delta(0.0, engine="buckets")
+    assert 0.0 <= found.lower <= 1e-300 <= found.upper <= 1e-299
 
 
 def test_a_step_of_ones_own_is_one_grid() -> None:

@@ -159,9 +159,11 @@ public:
             z.loss_err += 1.25 * near;
             z.mass_err += static_cast<double>(most) * kRound;
         }
+        // Before the ends are cut: what is cut is judged by weights under the other tilts, which are numbers only
+        // then.
+        if (!in_range(z)) return {};
         cut(out);
         rescale(z);
-        if (!in_range(z)) return {};
         return out;
     }
 
@@ -190,6 +192,7 @@ private:
             for (std::size_t i = 0; i < n; ++i) total += weight(i);
             double sum = 0.0;
             std::size_t k = 0;
+            if (!(total > 0.0)) return k;
             while (k + 1 < n && (sum += weight(top ? n - 1 - k : k)) <= 0.99 * kCut * total) ++k;
             return k;
         };

@@ -425,7 +425,8 @@ bool in_a_valley(const Composition& comp, const Term& sampled, double epsilon, S
 
 LogBounds thorough_delta(const Composition& comp, double epsilon, const BucketQuery& query, StopCheck stop) {
     const Plan plan = place_plan(comp, epsilon, stop);
-    if (!plan.valid) refuse(kInf);
+    // No saddle point, or losses next to the range of double: what holds without a grid.
+    if (!plan.valid) return trivial_delta(comp, epsilon);
     const Term* sampled = two_humps(comp, plan.tilt);
     LogBounds out = {-kInf, kInf};
     const auto by_pieces = [&] {

@@ -93,6 +93,8 @@ Buckets Buckets::self_compose(std::uint64_t copies, StopCheck stop) const {
     out.step = step;
     out.upper.mass = out.lower.mass = {1.0};
     if (copies == 0) return out;
+    // All of them, before the first product.
+    refuse(static_cast<double>(copies) * static_cast<double>(upper.mass.size() - 1) + 1.0);
     Buckets power = *this;
     bool started = false;
     while (true) {

@@ -106,8 +106,7 @@ def calibrate(
         raise ValueError(f"parameter_range must be increasing, got ({low!r}, {high!r})")
     tolerance = scalar("relative_tolerance", open_probability("relative_tolerance", relative_tolerance))
     _engine(engine)
-    if increasing is not None:
-        increasing = flag("increasing", increasing)
+    given = increasing = None if increasing is None else flag("increasing", increasing)
     # delta.upper is exp(log_delta.upper) times at most 1 + 2e-15: what satisfies this goal satisfies the target.
     goal = math.log(target) * (1.0 + 1e-15) - 4e-15 if target > 0.0 else -math.inf
     count = 0
@@ -145,6 +144,12 @@ def calibrate(
     elif value(risky) <= 0.0:
         safe, risky = risky, first
     if not value(safe) <= 0.0:
+        if given is not None and value(first) <= 0.0:
+            raise ValueError(
+                f"increasing must be {not given} here: epsilon {eps!r}, delta {target!r} is satisfied at "
+                f"{first!r}, the end of parameter_range that increasing={given} says is the least private, and not "
+                f"at {last!r}"
+            )
         ends = [math.exp(value(end) + goal) if target > 0.0 else math.nan for end in (low, high)]
         raise ValueError(
             f"no parameter in [{low!r}, {high!r}] satisfies epsilon {eps!r}, delta {target!r}: "
@@ -156,7 +161,8 @@ def calibrate(
         parameter=safe,
         epsilon=eps,
         delta=target,
-        delta_upper=float(loss.delta(eps, engine=engine).upper),
+        # Below the range of double the bound of delta is rounded up to the next number; its logarithm was not.
+        delta_upper=min(float(loss.delta(eps, engine=engine).upper), target),
         loss=loss,
         evaluations=count,
     )

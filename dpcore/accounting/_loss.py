@@ -23,6 +23,7 @@ from dpcore._validation import (
     probability,
     real,
     scalar,
+    shown,
 )
 
 ENGINES = ("auto", "spectral", "buckets")
@@ -292,7 +293,7 @@ class PrivacyLoss:
         """The loss that `to_dict` described; every value is checked as if it had been typed in."""
         if not isinstance(data, dict) or data.get("format") != "dpcore.PrivacyLoss":
             raise ValueError("data must be a dict with format 'dpcore.PrivacyLoss'")
-        if data.get("version") != 1:
+        if type(data.get("version")) is not int or data["version"] != 1:
             raise ValueError(f"version must be 1, got {data.get('version')!r}")
         rows = data.get("mechanisms")
         if not isinstance(rows, list):
@@ -302,13 +303,12 @@ class PrivacyLoss:
             if not isinstance(row, dict):
                 raise ValueError(f"a mechanism must be a dict, got {row!r}")
             arguments = dict(row)
-            name = choice("mechanism", arguments.pop("mechanism", None), tuple(_MAKERS))
+            name = arguments.pop("mechanism", None)
             copies = arguments.pop("copies", 1)
             try:
-                made = _MAKERS[name](**arguments)
+                losses.append(_MAKERS[choice("mechanism", name, tuple(_MAKERS))](**arguments) * copies)
             except TypeError as error:
-                raise ValueError(f"bad parameters of {name}: {error}") from None
-            losses.append(made * copies)
+                raise ValueError(f"bad parameters of {shown(name)}: {error}") from None
         return compose(losses)
 
     def __eq__(self, other: object) -> bool:

@@ -918,7 +918,7 @@ def test_calibrate_edges() -> None:
 def test_bad_rows_of_saved_losses_are_value_errors(change: dict[str, object]) -> None:
     data = acc.from_laplace(epsilon=1.0).to_dict()
     row = data["mechanisms"][0] | change
-    with pytest.raises(ValueError):
+    with pytest.raises(ValueError, match=r"mechanism|laplace|copies"):
         acc.PrivacyLoss.from_dict(data | {"mechanisms": [row]})
     with pytest.raises(ValueError, match="version"):
         acc.PrivacyLoss.from_dict(data | {"version": True})

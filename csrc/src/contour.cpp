@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "dpcore/double_double.hpp"
+#include "turning.hpp"
 
 namespace dpcore::detail {
 
@@ -20,6 +21,9 @@ constexpr double kMostWork = 1e8;
 // Nanoseconds of one unit of a line's cost, and of a node beside its lines.
 constexpr double kUnit = 2.0;
 constexpr double kNodeWork = 80.0;
+// Of a point at one node: sine and cosine, or turned on.
+constexpr double kPointWork = 40.0;
+constexpr double kTurnWork = 2.0;
 constexpr double kContent = 2e4;
 constexpr double kPieceContent = 2e3;  // of one piece of many
 // Lines are opened so much further than a normal law would need.
@@ -77,22 +81,27 @@ double Contour::certified_upper(double c) const {
     return sum + (static_cast<double>(comp_.terms.size()) + 2.0) * kRound * size;
 }
 
-// Bound of the aliases, relative to exp(K(c) - eps c); `right_` and `left_` hold certified Chernoff points.
-double Contour::log_alias(double epsilon, double distance) const {
+// `right_` and `left_` hold certified Chernoff points. What one of them says is linear in eps, so it is largest at
+// an end.
+double Contour::log_alias(double lowest, double highest, double distance) const {
     double right = kInf;
     double left = kInf;
-    const double base = log_centre_ - epsilon * c_;
-    const auto series = [&](double log_first, double rate) {  // sum over m >= 1 of exp(log_first - rate D m)
+    // Sum over m >= 1 of exp(log_value - at eps - rate D m), relative.
+    const auto series = [&](double log_value, double at, double rate) {
         if (!(rate > 0.0)) return kInf;
-        return log_first - rate * distance - std::log1p(-std::exp(-rate * distance));
+        double most = -kInf;
+        for (const double eps : {lowest, highest})
+            most = std::max(most, log_value - at * eps - (log_centre_ - eps * c_));
+        return most - rate * distance - std::log1p(-std::exp(-rate * distance));
     };
-    const double spread = 8.0 * kRound * (std::fabs(base) + std::fabs(log_centre_)) + 1e-12;
-    for (const Guard& g : right_) right = std::min(right, series(g.log_value - g.at * epsilon - base, g.at - c_));
-    for (const Guard& g : left_) left = std::min(left, series(g.log_value - g.at * epsilon - base, c_ - g.at));
+    const double base = std::fabs(log_centre_) + std::max(std::fabs(lowest), std::fabs(highest)) * std::fabs(c_);
+    const double spread = 8.0 * kRound * (base + std::fabs(log_centre_)) + 1e-12;
+    for (const Guard& g : right_) right = std::min(right, series(g.log_value, g.at, g.at - c_));
+    for (const Guard& g : left_) left = std::min(left, series(g.log_value, g.at, c_ - g.at));
     // The probability and delta never exceed the mass: on the side where e^{cDm} falls by itself.
     const double mass = comp_.log_finite_mass + comp_.log_mass_err;
-    if (c_ > 0.0) left = std::min(left, series(mass - base, c_));
-    if (complement()) right = std::min(right, series(mass - base, -c_));
+    if (c_ > 0.0) left = std::min(left, series(mass, 0.0, c_));
+    if (complement()) right = std::min(right, series(mass, 0.0, -c_));
     const double top = std::max(right, left);
     return top + std::log1p(std::exp(std::min(right, left) - top)) + spread;
 }
@@ -175,8 +184,8 @@ bool Contour::place(double second, double epsilon) {
     distance = std::max(distance, need);
     if (!(distance > 0.0 && distance < kInf)) return false;
     // The certified values may be above the estimates.
-    for (int i = 0; i < 40 && log_alias(epsilon, distance) > target_; ++i) distance *= 1.1;
-    if (!std::isfinite(log_alias(epsilon, distance))) return false;
+    for (int i = 0; i < 40 && log_alias(epsilon, epsilon, distance) > target_; ++i) distance *= 1.1;
+    if (!std::isfinite(log_alias(epsilon, epsilon, distance))) return false;
     if (lattice_) {
         double n = std::ceil(distance / comp_.lattice.step);
         if (!(n < 0x1p52)) return false;  // nodes beyond number (infinitely many where the step underflows)
@@ -485,6 +494,16 @@ Complex Contour::slope_kernel(double t, double x, Complex kernel_value) const {
     return (-d) * (exponential(x) / (Complex{1.0, 0.0} - exponential(d)));
 }
 
+namespace {
+// Where something left the range of double nothing is known; a NaN must not pass for a zero.
+Contour::Sum known(Contour::Sum out) {
+    if (std::isfinite(out.lower) && std::isfinite(out.upper)) return out;
+    out.lower = 0.0;
+    out.upper = kInf;
+    return out;
+}
+}  // namespace
+
 Contour::Sum Contour::evaluate(double epsilon, bool ties_above) const {
     Offset offset;
     if (lattice_) {
@@ -529,7 +548,7 @@ Contour::Sum Contour::evaluate(double epsilon, bool ties_above) const {
                (1.0 / std::fabs(c_) + 2.0 / h_ * (1.0 + std::log(static_cast<double>(nodes_.size()))));
     const double weight = h_ / (2.0 * kPi);
     const double sign = complement() ? -1.0 : 1.0;
-    const double alias = std::exp(std::min(log_alias(epsilon, distance_), 700.0));
+    const double alias = std::exp(std::min(log_alias(epsilon, epsilon, distance_), 700.0));
     Sum out{};
     out.scale = log_centre_ - epsilon * c_;
     out.scale_err = 3.0 * kRound * (std::fabs(log_centre_) + std::fabs(epsilon * c_));
@@ -537,12 +556,87 @@ Contour::Sum Contour::evaluate(double epsilon, bool ties_above) const {
     out.slope = slope * weight;
     out.lower = out.middle - err * weight * kSlack - alias - 8.0 * kRound * std::fabs(out.middle);
     out.upper = out.middle + err * weight * kSlack + 8.0 * kRound * std::fabs(out.middle) + atoms_;
-    // Where something left the range of double nothing is known; a NaN must not pass for a zero.
-    if (!(std::isfinite(out.lower) && std::isfinite(out.upper))) {
-        out.lower = 0.0;
-        out.upper = kInf;
+    return known(out);
+}
+
+Contour::Sum Contour::evaluate(const WeightedPoint* first, const WeightedPoint* last) const {
+    // exp(-z x) = exp(-z x0) exp(-z d): the weights take exp(-c d), the points are turned by t d.
+    const auto n = static_cast<std::size_t>(last - first);
+    double lowest = kInf, highest = -kInf, top = -kInf;
+    for (const WeightedPoint* p = first; p < last; ++p) {
+        lowest = std::min(lowest, p->x - p->err);
+        highest = std::max(highest, p->x + p->err);
+        top = std::max(top, p->log_weight - c_ * p->x);
     }
-    return out;
+    const double x0 = 0.5 * (lowest + highest);
+    std::vector<double> weight(n), distance(n), cosine(n), sine(n), step_cosine(n), step_sine(n);
+    double all = 0.0, weight_err = 0.0, shift = 0.0, turn = 0.0;
+    stop_.spend(kPointWork * static_cast<double>(n));
+    for (std::size_t i = 0; i < n; ++i) {
+        const WeightedPoint& p = first[i];
+        weight[i] = std::exp(p.log_weight - c_ * p.x - top);
+        distance[i] = p.x - x0;
+        all += weight[i];
+        // The exponent: a product and two sums, and those of `top`.
+        const double parts = std::fabs(p.log_weight) + std::fabs(c_ * p.x) + std::fabs(top);
+        weight_err = std::max(weight_err, kLibm + 4.0 * kRound * parts);
+        shift += weight[i] * p.err;
+        turn += weight[i] * std::fabs(distance[i]) * 4.0 * kRound;  // of d, of t d
+        step_cosine[i] = std::cos(h_ * distance[i]);
+        step_sine[i] = std::sin(h_ * distance[i]);
+    }
+    all *= 1.0 + kRound * static_cast<double>(n);
+    const double add = (static_cast<double>(n) / 8.0 + 20.0) * kRound;
+    double sum = 0.0, low = 0.0, err = 0.0, size = 0.0;
+    int turns = kMostTurns;
+    for (const Node& node : nodes_) {
+        stop_.spend((turns < kMostTurns ? kTurnWork : kPointWork) * static_cast<double>(n));
+        stop_();
+        if (turns < kMostTurns) {
+            turn_on(cosine.data(), sine.data(), step_cosine.data(), step_sine.data(), n);
+            ++turns;
+        } else {
+            for (std::size_t i = 0; i < n; ++i) {
+                cosine[i] = std::cos(node.t * distance[i]);
+                sine[i] = std::sin(node.t * distance[i]);
+            }
+            turns = 0;
+        }
+        const TurnedSums turned = weigh(weight.data(), cosine.data(), sine.data(), n, false);
+        const double turned_err =
+            2.0 * all * (turned_error(turns) + add) + node.t * turn + (std::fabs(c_) + node.t) * shift;
+        const double twice = node.t > 0.0 ? 2.0 : 1.0;
+        const Certified k = kernel(node.t, Offset{});
+        if (!(node.err < 1.0)) {
+            err += twice * node.size * (abs(k.value) + k.err) * (all + turned_err);
+            continue;
+        }
+        const double angle = node.phase - x0 * node.t;
+        const Complex full =
+            Complex{std::cos(angle), std::sin(angle)} * k.value * Complex{turned.first, -turned.second};
+        const double term = twice * node.size * full.re;
+        const double y = term - low;
+        const double next = sum + y;
+        low = (next - sum) - y;
+        sum = next;
+        const double own = node.err + 2.0 * kRound * (std::fabs(node.phase) + 2.0 * std::fabs(x0) * node.t) +
+                           4.0 * kLibm + 2.0 * kComplexOp;
+        err += twice * node.size * (abs(k.value) * (all * own + turned_err) + k.err * all * (1.0 + node.err));
+        size += std::fabs(term);
+    }
+    err = kSlack * (err + 4.0 * kRound * size) + 2.0 * tail_ * all;
+    if (atoms_ > 0.0)
+        err += 1.001 * atoms_ * all *
+               (1.0 / std::fabs(c_) + 2.0 / h_ * (1.0 + std::log(static_cast<double>(nodes_.size()))));
+    const double unit = h_ / (2.0 * kPi);
+    const double alias = all * std::exp(std::min(log_alias(lowest, highest, distance_), 700.0));
+    Sum out{};
+    out.scale = log_centre_ + top;
+    out.scale_err = 2.0 * kRound * (std::fabs(log_centre_) + std::fabs(top)) + kSlack * weight_err;
+    out.middle = (complement() ? -1.0 : 1.0) * sum * unit;
+    out.lower = out.middle - err * unit * kSlack - alias - 8.0 * kRound * std::fabs(out.middle);
+    out.upper = out.middle + err * unit * kSlack + 8.0 * kRound * std::fabs(out.middle) + atoms_ * all;
+    return known(out);
 }
 
 }  // namespace dpcore::detail

@@ -29,6 +29,12 @@ struct Offset {
 };
 Offset lattice_offset(const Lattice& lattice, double eps);
 
+// A loss that is left for the composition (epsilon less something that is known), within err, and its weight.
+struct WeightedPoint {
+    double x, err;
+    double log_weight;
+};
+
 // K at the nodes of one line Re z = c, for any number of eps near the one it was placed for.
 class Contour {
 public:
@@ -52,7 +58,8 @@ public:
         Contour contour(composition, quantity, c);
         contour.stop_ = stop;
         if (!contour.place(second, epsilon)) return {};
-        return {true, c, contour.h_, contour.log_alias(epsilon, contour.distance_), contour.target_ + kAim};
+        return {true, c, contour.h_, contour.log_alias(epsilon, epsilon, contour.distance_),
+                contour.target_ + kAim};
     }
     bool usable() const { return usable_; }
     // What the integral is on this line: delta or the tail itself; the mass less it; or, for c < -1, the part
@@ -63,6 +70,9 @@ public:
 
     // ties_above: a lattice point equal to eps counts as above it (matters for tails only).
     Sum evaluate(double epsilon, bool ties_above = false) const;
+    // The sum over points, from the first to before the last, of weight times what evaluate(x) is; no lattice.
+    // Weights are taken as they are.
+    Sum evaluate(const WeightedPoint* first, const WeightedPoint* last) const;
 
 private:
     Contour(const Composition& composition, Quantity quantity, double c)
@@ -84,7 +94,8 @@ private:
     bool fill();
     bool open_lines(double reach);
     double certified_upper(double c) const;
-    double log_alias(double epsilon, double distance) const;  // relative to exp(K(c) - eps c)
+    // Relative to exp(K(c) - eps c), for every eps between the two.
+    double log_alias(double lowest, double highest, double distance) const;
     double log_envelope(double from) const;
     double tail_after(double from) const;  // sum over all later nodes of |F|, relative to exp(K(c) - eps c)
     Certified kernel(double t, const Offset& offset) const;

@@ -1,4 +1,6 @@
 #include "large_steps.hpp"
+#include <cstdio>
+#include <cstdlib>
 
 #include <algorithm>
 #include <cmath>
@@ -9,7 +11,9 @@
 #include "chernoff.hpp"
 #include "dpcore/normal.hpp"
 #include "large_steps_law.hpp"
+#include "log_sum.hpp"
 #include "loss_list.hpp"
+#include "point_sums.hpp"
 #include "work.hpp"
 
 namespace dpcore::detail {
@@ -44,6 +48,9 @@ constexpr double kLeastShare = 0.1;
 constexpr double kChernoffAbove = 5.0;
 // log delta below which one division has to do.
 constexpr double kFarBelow = -1000.0;
+// Where as many steps are sampled on average, or log delta is above this, humps run into each other.
+constexpr double kFewSteps = 8.0;
+constexpr double kLarge = -3.0;
 // The odds by a factor of 3.3.
 constexpr double kStride = 1.2;
 // Windows of additions: a factor of 30 of the odds; what is below e^-kScale does not matter.
@@ -63,15 +70,6 @@ SubsampledStep step_of(const Term& t) {
 double edge_width(const SubsampledStep& s, double furthest) {
     const double share = s.removal ? std::clamp(3.0 / std::max(furthest, 1e-300), 0.15, 0.5) : 0.5;
     return std::min(0.5 * s.sigma, share * s.sigma * s.sigma);
-}
-
-// exp(a) + exp(b), outward; where one is not known, neither is the sum.
-double log_add(double a, double b, double direction) {
-    if (std::isnan(a) || std::isnan(b)) return direction * kInf;
-    const double top = std::max(a, b);
-    if (std::isinf(top)) return top;
-    const double sum = top + std::log1p(std::exp(std::min(a, b) - top));
-    return sum + direction * (2.0 * kLibm + 2.0 * kRound * std::fabs(sum));
 }
 
 // A sum of two logarithms, rounded outward.
@@ -135,21 +133,22 @@ public:
     void choose(std::size_t first, std::size_t last) {
         first_ = first;
         last_ = last;
+        outline_ = list_->outline(first, last);
     }
-    std::size_t first() const { return first_; }
-    std::size_t last() const { return last_; }
+    // What is left of epsilon for the others, weighted by the masses of those losses.
+    std::vector<WeightedPoint> points(double epsilon) const { return list_->points(first_, last_, epsilon); }
+    double points_err() const { return list_->points_err(first_, last_); }
 
-    // A piece: such steps (or all of them, as they are) and everything else.
-    Composition piece(std::vector<Term> steps) const { return piece(std::move(steps), first_, last_); }
-    Composition piece(std::vector<Term> steps, std::size_t first, std::size_t last) const {
+    // A piece: such steps (or all of them, as they are) and everything else, but for the listed losses.
+    Composition bare(std::vector<Term> steps) const {
         steps.insert(steps.end(), unlisted_.begin(), unlisted_.end());
-        if (list_) steps.push_back({list_->law(first, last), 1.0});
-        Composition out = Composition::of(std::move(steps));
-        // Infinite losses of the others are added at the end, once.
-        out.log_total_mass = out.log_finite_mass;
-        out.log_finite_share = 0.0;
-        out.infinite_mass = 0.0;
-        return out;
+        return finite(std::move(steps));
+    }
+    // With them, about.
+    Composition outline(std::vector<Term> steps) const {
+        steps.insert(steps.end(), unlisted_.begin(), unlisted_.end());
+        if (list_) steps.push_back({outline_, 1.0});
+        return finite(std::move(steps));
     }
     const std::vector<Term>& all_steps() const { return steps_; }
     // The steps beside what is not listed.
@@ -160,6 +159,14 @@ public:
     }
 
 private:
+    static Composition finite(std::vector<Term> terms) {
+        Composition out = Composition::of(std::move(terms));
+        // Infinite losses of the others are added at the end, once.
+        out.log_total_mass = out.log_finite_mass;
+        out.log_finite_share = 0.0;
+        out.infinite_mass = 0.0;
+        return out;
+    }
     double cut(const SubsampledStep& step, double at) const {
         const SubsampledStep first = base();
         if (std::isinf(at) || (step.sigma == first.sigma && step.q == first.q)) return at;
@@ -174,6 +181,7 @@ private:
     std::vector<Term> steps_, others_, unlisted_;
     std::optional<LossList> list_;
     std::size_t first_ = 0, last_ = 0;
+    LawPtr outline_;
     StopCheck stop_;
     double distance_ = 0.0, edges_for_ = 0.0;
     StepSumCache cache_;
@@ -212,7 +220,7 @@ struct Estimate {
 };
 Estimate piece_estimate(Divided& divided, double low, double high, LargeStepsCount count, Quantity quantity,
                         double epsilon, double c, double floor, StopCheck stop) {
-    const Composition comp = divided.piece({{divided.steps(low, high, count, LargeStepsUse::placing), 1.0}});
+    const Composition comp = divided.outline({{divided.steps(low, high, count, LargeStepsUse::placing), 1.0}});
     const double mass = comp.log_finite_mass;
     const Cumulants at = comp.cumulants(0.0, stop);
     if (at.first > epsilon) {
@@ -233,20 +241,32 @@ Estimate piece_estimate(Divided& divided, double low, double high, LargeStepsCou
     return {std::isnan(e) ? mass : std::min(e, mass), 0.0, std::isnan(chernoff) ? mass : std::min(chernoff, mass)};
 }
 
+// log of (upper - lower)
+double log_width(const LogBounds& b) {
+    if (b.log_lower == -kInf) return b.log_upper;
+    return b.log_upper + std::log(-std::expm1(std::min(b.log_lower - b.log_upper, 0.0)));
+}
+
 // The terms of one division, and what is known of them: of delta, or of Pr[L > epsilon], finite losses. Cuts are
 // added where that is least.
 class Pieces {
 public:
-    // c: about where contours stand. content: the width aimed at, relative for delta, absolute for tails.
+    // c: about where contours stand. content: the width aimed at, relative for delta, absolute for tails; floor:
+    // log of what is next to nothing in any case.
     Pieces(Divided& divided, std::vector<double> cuts, Quantity quantity, double epsilon, double c, double content,
-           StopCheck stop)
+           double floor, StopCheck stop)
         : divided_(divided),
           cuts_(std::move(cuts)),
           quantity_(quantity),
           epsilon_(epsilon),
           c_(c),
           content_(content),
-          stop_(stop) {}
+          floor_(floor),
+          stop_(stop) {
+        if (!divided_.listed()) return;
+        points_ = divided_.points(epsilon);
+        points_err_ = divided_.points_err();
+    }
 
     const std::vector<double>& cuts() const { return cuts_; }
 
@@ -262,16 +282,17 @@ public:
     // What is known without any contour.
     LogBounds without(double enough) const {
         LogBounds out = {-kInf, kInf};
-        without_contour(divided_.piece(divided_.all_steps()), 0.0, true, enough, out);
+        without_contour(divided_.all_steps(), 0.0, true, enough, out);
         return out;
     }
     // And without cuts.
     LogBounds whole(double enough) const {
-        const Composition comp = divided_.piece(divided_.all_steps());
+        const std::vector<Term>& steps = divided_.all_steps();
         LogBounds out = {-kInf, kInf};
-        if (without_contour(comp, 0.0, true, enough, out)) return out;
-        const double about = quantity_ == Quantity::delta ? log_delta_estimate(comp, epsilon_, stop_) : 0.0;
-        with_losses(comp, divided_.all_steps(), std::max(enough, next_to_nothing(about) + 2.0), out);
+        if (without_contour(steps, 0.0, true, enough, out)) return out;
+        const double about =
+            quantity_ == Quantity::delta ? log_delta_estimate(divided_.outline(steps), epsilon_, stop_) : 0.0;
+        by_contour(steps, std::max(enough, next_to_nothing(about) + 2.0), out);
         return out;
     }
 
@@ -322,15 +343,10 @@ private:
         LogBounds bounds;
     };
 
-    // log of (upper - lower)
-    static double log_width(const LogBounds& b) {
-        if (b.log_lower == -kInf) return b.log_upper;
-        return b.log_upper + std::log(-std::expm1(std::min(b.log_lower - b.log_upper, 0.0)));
-    }
-
     // log of a term that is next to nothing beside what is wanted of a sum exp(log_sum).
     double next_to_nothing(double log_sum) const {
-        return (quantity_ == Quantity::tail ? 0.0 : log_sum) + std::log(content_) - kNegligibleShare;
+        return std::max(floor_ - 2.0,
+                        (quantity_ == Quantity::tail ? 0.0 : log_sum) + std::log(content_) - kNegligibleShare);
     }
 
     // All terms for the cuts, with what is known of them already.
@@ -376,12 +392,11 @@ private:
         const double enough = next_to_nothing(best_) + 2.0;
         if (p.done || (p.looked && p.bounds.log_upper < enough)) return;
         const std::vector<Term> steps = {{divided_.steps(p.low, p.high, p.count), 1.0}};
-        const Composition comp = divided_.piece(steps);
         if (!p.looked) p.bounds = {-kInf, kInf};
         p.looked = true;
-        if (without_contour(comp, p.moment, p.estimate < enough, enough, p.bounds)) return;
+        if (without_contour(steps, p.moment, p.estimate < enough, enough, p.bounds)) return;
         p.done = true;
-        if (!p.count.at_least) with_losses(comp, steps, enough, p.bounds);
+        if (!p.count.at_least) by_contour(steps, enough, p.bounds);
     }
 
     static void tighten(LogBounds& bounds, const LogBounds& found) {
@@ -391,8 +406,10 @@ private:
 
     // Whether that is next to nothing; or, of a tail, what it lacks of all mass. `moment` is an exponent that may
     // show it (0: none), `search` for one if it does not.
-    bool without_contour(const Composition& comp, double moment, bool search, double enough,
+    bool without_contour(const std::vector<Term>& steps, double moment, bool search, double enough,
                          LogBounds& bounds) const {
+        const Composition comp = divided_.bare(steps);
+        if (divided_.listed()) return points_without_contour(comp, steps, moment, search, enough, bounds);
         if (comp.max_loss <= epsilon_) {
             bounds = {-kInf, -kInf};
             return true;
@@ -422,9 +439,33 @@ private:
         return log_width(bounds) < enough;
     }
 
-    // Whether the width is next to nothing then.
-    bool by_contour(const Composition& comp, double enough, LogBounds& bounds) const {
-        if (quantity_ == Quantity::delta) {
+    // The same with listed losses.
+    bool points_without_contour(const Composition& comp, const std::vector<Term>& steps, double moment,
+                                bool search, double enough, LogBounds& bounds) const {
+        if (comp.max_loss <= points_.front().x - points_.front().err) {
+            bounds = {-kInf, -kInf};
+            return true;
+        }
+        const double slip = points_err_ + 4.0 * kRound * std::fabs(comp.log_finite_mass);
+        tighten(bounds, {-kInf, comp.log_finite_mass + comp.log_mass_err + slip});
+        const auto by_moment = [&](double c) {
+            tighten(bounds, {-kInf, log_point_moment(comp, quantity_, points_, c, stop_) + points_err_});
+        };
+        if (moment > 0.0 && !(bounds.log_upper < enough)) by_moment(moment);
+        if (search && !(bounds.log_upper < enough)) {
+            const Placement place = spectral_placement(divided_.outline(steps), epsilon_, stop_);
+            if (place.c > 0.0) by_moment(place.c);
+        }
+        return bounds.log_upper < enough;
+    }
+
+    void by_contour(const std::vector<Term>& steps, double enough, LogBounds& bounds) const {
+        const Composition comp = divided_.bare(steps);
+        if (divided_.listed()) {
+            const LogBounds sum = point_sums(comp, quantity_, points_, enough, stop_);
+            tighten(bounds,
+                    {outward(sum.log_lower - points_err_, -1.0), outward(sum.log_upper + points_err_, 1.0)});
+        } else if (quantity_ == Quantity::delta) {
             tighten(bounds, comp.cumulants(0.0, stop_).first > epsilon_
                                 ? mostly_above(comp, epsilon_, enough, stop_)
                                 : spectral_delta(comp, epsilon_, stop_));
@@ -434,43 +475,15 @@ private:
             const double high = std::log(above.upper);
             tighten(bounds, {low - kLibm * std::fabs(low), high + kLibm * std::fabs(high)});
         }
-        return log_width(bounds) < enough;
-    }
-
-    // By a contour, or by one for each half of the listed losses.
-    void with_losses(const Composition& comp, const std::vector<Term>& steps, double enough,
-                     LogBounds& bounds) const {
-        if (by_contour(comp, enough, bounds) || divided_.last() < divided_.first() + 2) return;
-        tighten(bounds, by_losses(steps, divided_.first(), divided_.last(), enough));
-    }
-    // Listed losses from the first to before the last: half of them at a time, and half of those again.
-    LogBounds by_losses(const std::vector<Term>& steps, std::size_t first, std::size_t last, double enough) const {
-        LogBounds sum = {-kInf, -kInf};
-        const std::size_t middle = last - first > 1 ? first + (last - first) / 2 : last;
-        for (std::size_t from = first; from < last;) {
-            const std::size_t to = from < middle ? middle : last;
-            stop_();
-            const LogBounds part = divided_.listed()->log_mass(from, to);
-            const LogBounds all = divided_.listed()->log_mass(divided_.first(), divided_.last());
-            const LogBounds mass = {part.log_lower - all.log_upper, part.log_upper - all.log_lower};
-            const Composition comp = divided_.piece(steps, from, to);
-            const double own_enough = enough - mass.log_upper;
-            LogBounds own = {-kInf, kInf};
-            const bool found =
-                without_contour(comp, 0.0, true, own_enough, own) || by_contour(comp, own_enough, own);
-            own = {outward(own.log_lower + mass.log_lower, -1.0), outward(own.log_upper + mass.log_upper, 1.0)};
-            if (!found && to - from > 1) tighten(own, by_losses(steps, from, to, enough));
-            sum = {log_add(sum.log_lower, own.log_lower, -1.0), log_add(sum.log_upper, own.log_upper, 1.0)};
-            from = to;
-        }
-        return sum;
     }
 
     Divided& divided_;
     std::vector<double> cuts_;
     Quantity quantity_;
-    double epsilon_, c_, content_;
+    double epsilon_, c_, content_, floor_;
     StopCheck stop_;
+    std::vector<WeightedPoint> points_;
+    double points_err_ = 0.0;
     std::vector<Piece> pieces_;
     double best_ = -kInf;   // the largest estimate
     double lower_ = -kInf;  // log of a lower bound of the sum
@@ -508,7 +521,7 @@ double best_cut(Divided& divided, double start, double epsilon, double c, StopCh
     const SubsampledStep base = divided.base();
     const double stride = kStride * base.sigma * base.sigma;
     const auto total = [&](double cut) {
-        return Pieces(divided, {cut}, Quantity::delta, epsilon, c, 0.1, stop).estimate();
+        return Pieces(divided, {cut}, Quantity::delta, epsilon, c, 0.1, -kInf, stop).estimate();
     };
     double at = start;
     double least = total(at);
@@ -559,6 +572,12 @@ std::vector<double> first_cuts(Divided& divided, double epsilon, double c, StopC
     return {cut};
 }
 
+bool one_scale(const Composition& comp, double epsilon, StopCheck stop) {
+    if (expected_samples(comp) >= kFewSteps) return true;
+    return epsilon >= 0.0 &&
+           (log_delta_estimate(comp, epsilon, stop) > kLarge || !several_humps(comp, epsilon, stop));
+}
+
 double tilt_for(const Composition& comp, double epsilon, StopCheck stop) {
     const Placement place = spectral_placement(comp, epsilon, stop);
     return place.c > 0.0 ? place.c : 1.0;
@@ -580,18 +599,21 @@ LogBounds over_range(Divided& divided, Quantity quantity, double at, double x, d
     divided.set_distance(x);
     const Composition alone = divided.alone();
     const double c = tilt_for(alone, x < 0.0 ? std::min(-x, 0.5 * alone.max_loss) : x, stop);
-    // Towards the end of their losses the steps have one scale.
-    const bool bounded = (x < 0.0) == removal;
     LogBounds best = {-kInf, kInf};
+    const auto done = [&] {
+        return narrow(best, quantity, content) || log_width(best) < enough + kNegligibleShare - 2.0;
+    };
+    // Towards the end of their losses the steps have one scale, and so they have where humps run into each other.
+    const bool bounded = (x < 0.0) == removal;
     if (divided.listed()) {
-        const Pieces all(divided, {}, quantity, at, c, content, stop);
-        best = bounded ? all.whole(enough) : all.without(enough);
-        if (best.log_upper < enough || narrow(best, quantity, content)) return best;
+        const Pieces all(divided, {}, quantity, at, c, content, enough, stop);
+        best = bounded || one_scale(alone, x, stop) ? all.whole(enough) : all.without(enough);
+        if (done()) return best;
     }
     std::vector<double> cuts = first_cuts(divided, at - x + std::fabs(x), c, stop);
     // The heavy tail of additions is at small losses: where a step loses a third of -x.
     if (!removal && x < 0.0) cuts = {divided.base().place(-x / 3.0)};
-    Pieces pieces(divided, std::move(cuts), quantity, at, c, content, stop);
+    Pieces pieces(divided, std::move(cuts), quantity, at, c, content, enough, stop);
     try {
         for (int in_vain = 0;;) {
             const LogBounds found = pieces.bounds();
@@ -599,9 +621,7 @@ LogBounds over_range(Divided& divided, Quantity quantity, double at, double x, d
             best = {std::max(best.log_lower, found.log_lower), std::min(best.log_upper, found.log_upper)};
             const double width = std::exp(best.log_upper) - std::exp(best.log_lower);
             in_vain = quantity == Quantity::delta || width < 0.9 * before ? 0 : in_vain + 1;
-            if (narrow(best, quantity, content) || in_vain == kInVain || !(best.log_upper > kFarBelow) ||
-                !pieces.refine())
-                break;
+            if (done() || in_vain == kInVain || !(best.log_upper > kFarBelow) || !pieces.refine()) break;
         }
     } catch (const OutOfWork&) {  // what has been found holds
     }
@@ -616,9 +636,10 @@ struct Share {
 
 // The sum over all of them: ask(i, content, enough, stop) gives bounds for the i-th, its mass made 1, of a width
 // that is relative for delta and absolute for tails. enough: log of what is next to nothing.
+// known: a lower bound of the logarithm of the sum.
 template <class Ask>
-LogBounds over_shares(const std::vector<Share>& shares, Quantity quantity, double content, StopCheck stop,
-                      const Ask& ask) {
+LogBounds over_shares(const std::vector<Share>& shares, Quantity quantity, double content, double known,
+                      StopCheck stop, const Ask& ask) {
     const bool tail = quantity == Quantity::tail;
     std::vector<std::size_t> order;
     for (std::size_t i = 0; i < shares.size(); ++i) order.push_back(i);
@@ -628,8 +649,10 @@ LogBounds over_shares(const std::vector<Share>& shares, Quantity quantity, doubl
     const double count = static_cast<double>(shares.size());
     for (std::size_t done = 0; done < order.size(); ++done) {
         const Share& s = shares[order[done]];
-        const double wanted = std::log(content / count) +
-                              (tail ? 0.0 : std::max(sum.log_lower, shares[order[0]].estimate - kChernoffAbove));
+        const double wanted =
+            std::log(content / count) +
+            (tail ? 0.0
+                  : std::max(known > -kInf ? known : shares[order[0]].estimate - kChernoffAbove, sum.log_lower));
         const double own = std::exp(std::min(wanted - (tail ? s.mass.log_upper : s.estimate), 0.0));
         LogBounds found = {-kInf, 0.0};
         const auto left = static_cast<double>(order.size() - done);
@@ -660,6 +683,27 @@ LogBounds sorted_bounds(const Composition& comp, Quantity quantity, double at, d
     divided.list(tilt);
     if (!divided.listed()) return over_range(divided, quantity, at, at, content, -kInf, stop);
     const LossList& list = *divided.listed();
+    const auto with_lost = [&](LogBounds sum) {
+        const double lost = std::log(list.lost()) + (tail ? 0.0 : log_chernoff_at(comp, at, tilt, stop));
+        for (const double more : {lost, std::log(list.underflow())})
+            sum.log_upper = log_add(sum.log_upper, more + 1e-9, 1.0);
+        return sum;
+    };
+    // The steps may have one scale for all of them.
+    LogBounds once = {-kInf, kInf};
+    const bool scaled =
+        one_scale(divided.alone(), std::sqrt(std::max(divided.alone().cumulants(0.0, stop).second, 0.0)), stop);
+    if (scaled)
+        within(stop, 0.3, [&](StopCheck part) {
+            const LogBounds mass = list.log_mass(0, list.size());
+            const LogBounds found = Pieces(divided, {}, quantity, at, tilt, content, -kInf, part).whole(-kInf);
+            once = with_lost(
+                {outward(found.log_lower + mass.log_lower, -1.0), outward(found.log_upper + mass.log_upper, 1.0)});
+        });
+    if (getenv("DBG"))
+        fprintf(stderr, "once %g %g width %g list %zu\n", once.log_lower, once.log_upper,
+                once.log_upper - once.log_lower, list.size());
+    if (narrow(once, quantity, content)) return once;
     // Losses are taken together where what is left for the steps is of one sign and about one size.
     struct Range {
         std::size_t first, last;
@@ -676,26 +720,30 @@ LogBounds sorted_bounds(const Composition& comp, Quantity quantity, double at, d
         for (; last < list.size() && (list.loss(last) > at) == below; ++last) {
             low = std::min(low, size(last));
             high = std::max(high, size(last));
-            if (high > kOneSize * low || !list.one_law(first, last + 1)) break;
+            if (high > kOneSize * low) break;
         }
         divided.choose(first, last);
-        const Composition part = divided.piece(divided.all_steps());
-        if (part.max_loss > at) {
-            const LogBounds mass = list.log_mass(first, last);
-            ranges.push_back({first, last, at - (below ? list.loss(first) : list.loss(last - 1))});
-            shares.push_back({mass, share_estimate(part, quantity, at, mass.log_upper, stop)});
-        }
+        const LogBounds mass = list.log_mass(first, last);
+        ranges.push_back({first, last, at - (below ? list.loss(first) : list.loss(last - 1))});
+        shares.push_back(
+            {mass, share_estimate(divided.outline(divided.all_steps()), quantity, at, mass.log_upper, stop)});
         first = last;
     }
-    LogBounds sum = over_shares(shares, quantity, content, stop,
-                                [&](std::size_t i, double own, double enough, StopCheck part) {
-                                    divided.choose(ranges[i].first, ranges[i].last);
-                                    return over_range(divided, quantity, at, ranges[i].x, own, enough, part);
-                                });
-    const double lost = std::log(list.lost()) + (tail ? 0.0 : log_chernoff_at(comp, at, tilt, stop));
-    for (const double more : {lost, std::log(list.underflow())})
-        sum.log_upper = log_add(sum.log_upper, more + 1e-9, 1.0);
-    return sum;
+    LogBounds sum = over_shares(
+        shares, quantity, content, once.log_lower, stop,
+        [&](std::size_t i, double own, double enough, StopCheck part) {
+            divided.choose(ranges[i].first, ranges[i].last);
+            LogBounds r = over_range(divided, quantity, at, ranges[i].x, own, enough, part);
+            if (getenv("DBG"))
+                fprintf(stderr,
+                        "  range %zu of %zu n %zu x %g: own %g mass %g est %g enough %g: %g %g width %g left %g\n",
+                        i, ranges.size(), ranges[i].last - ranges[i].first, ranges[i].x, own,
+                        shares[i].mass.log_upper, shares[i].estimate, enough, r.log_lower, r.log_upper,
+                        r.log_upper - r.log_lower, part.work ? part.work->left : 0);
+            return r;
+        });
+    sum = with_lost(sum);
+    return {std::max(sum.log_lower, once.log_lower), std::min(sum.log_upper, once.log_upper)};
 }
 
 // The same with few Laplace releases. A loss of one of them is at an end with probability a = (1 + e^-e)/2, and
@@ -745,10 +793,10 @@ LogBounds without_laplace(const Composition& comp, Quantity quantity, double at,
                                  ? share_estimate(parts[i], quantity, at, shares[i].mass.log_upper, stop)
                                  : -kInf;
     return over_shares(
-        shares, quantity, content, stop, [&](std::size_t i, double own, double enough, StopCheck part) {
+        shares, quantity, content, -kInf, stop, [&](std::size_t i, double own, double enough, StopCheck part) {
             // Losses between the ends may be enough for one contour.
             Divided divided(parts[i], at, part);
-            const Pieces all(divided, {}, quantity, at, 1.0, own, part);
+            const Pieces all(divided, {}, quantity, at, 1.0, own, enough, part);
             LogBounds best = all.whole(enough);
             if (best.log_upper < enough || narrow(best, quantity, own)) return best;
             const LogBounds sorted = sorted_bounds(parts[i], quantity, at, own, part);
@@ -803,7 +851,7 @@ LargeStepsPlaces::~LargeStepsPlaces() = default;
 
 Composition LargeStepsPlaces::piece(int large) {
     Divided& divided = division_->divided;
-    return divided.piece({{divided.steps(cut_, kInf, {large, false}, LargeStepsUse::placing), 1.0}});
+    return divided.outline({{divided.steps(cut_, kInf, {large, false}, LargeStepsUse::placing), 1.0}});
 }
 
 }  // namespace dpcore::detail

@@ -3,7 +3,7 @@
 // Method:    the masses of one loss under the tilted law, exponents in double-double; powers by repeated squaring
 //            with direct convolution: sums of positive products, so that every mass keeps its digits, also one
 //            that is e^-100 of the largest.
-// Domain:    discrete Gaussian, discrete Laplace (up to 4096 atoms), two points e and -e; c >= 0; up to 2^14
+// Domain:    discrete Gaussian, discrete Laplace (up to 4096 atoms), two points e and -e; c >= 0; up to 2^15
 // points. Guarantee: every mass is within `rel` of the truth (relative); tilted mass that is in no point is at
 // most `lost`.
 //            The mass of the loss l before the tilt is mass * exp(log_mass - c l), log_mass within log_mass_err.
@@ -34,7 +34,7 @@ struct LatticeSums {
     double step() const { return unit.hi * slope; }
 };
 
-inline constexpr double kMostLatticeSums = 16384.0;
+inline constexpr double kMostLatticeSums = 32768.0;
 
 // How many points the sums of this term have that matter under the tilt by c, about; infinity for other laws.
 double lattice_sums_size(const Term& term, double c, StopCheck stop);

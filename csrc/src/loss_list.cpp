@@ -15,7 +15,7 @@ namespace {
 constexpr double kInf = std::numeric_limits<double>::infinity();
 constexpr double kLossWork = 200.0;  // nanoseconds of a loss: a logarithm, and the sorting
 constexpr double kUnderflow = 1e-300;
-constexpr double kRange = 600.0;  // of the logarithms of masses that are one law
+constexpr std::size_t kOutline = 48;  // losses of an outline
 
 // How many sums a term has.
 double sums_size(const Term& term, double c, StopCheck stop) {
@@ -107,13 +107,6 @@ std::optional<LossList> LossList::of(const std::vector<Term>& terms, double c, S
     return out;
 }
 
-bool LossList::one_law(std::size_t first, std::size_t last) const {
-    const auto lighter = [](const Loss& a, const Loss& b) { return a.log_mass < b.log_mass; };
-    const auto ends = std::minmax_element(losses_.begin() + static_cast<std::ptrdiff_t>(first),
-                                          losses_.begin() + static_cast<std::ptrdiff_t>(last), lighter);
-    return ends.first->log_mass >= ends.second->log_mass - kRange;
-}
-
 LossList::Mass LossList::mass(std::size_t first, std::size_t last) const {
     Mass out = {-kInf, 0.0};
     for (std::size_t i = first; i < last; ++i) out.log_top = std::max(out.log_top, losses_[i].log_mass);
@@ -129,19 +122,43 @@ LogBounds LossList::log_mass(std::size_t first, std::size_t last) const {
     return {log_mass - kSlack * off, log_mass + kSlack * off};
 }
 
-LawPtr LossList::law(std::size_t first, std::size_t last) const {
+std::vector<WeightedPoint> LossList::points(std::size_t first, std::size_t last, double epsilon) const {
     const Mass m = mass(first, last);
-    std::vector<Atom> atoms;
-    atoms.reserve(last - first);
-    const double rel = kSlack * (2.0 * rel_ + kRound * static_cast<double>(last - first + 4) + 4.0 * kLibm +
-                                 2.0 * kRound * kRange);
-    for (std::size_t i = first; i < last; ++i) {
+    const double log_mass = m.log_top + std::log(m.sum);
+    std::vector<WeightedPoint> out;
+    out.reserve(last - first);
+    for (std::size_t i = last; i-- > first;) {
         const Loss& l = losses_[i];
-        const double p = std::exp(l.log_mass - m.log_top) / m.sum;
-        const double loss = 0.5 * (l.low + l.high);
-        atoms.push_back({loss, std::nextafter(std::max(l.high - loss, loss - l.low), kInf), p, rel});
+        const double low = std::nextafter(epsilon - l.high, -kInf);
+        const double high = std::nextafter(epsilon - l.low, kInf);
+        const double x = 0.5 * (low + high);
+        out.push_back({x, std::nextafter(std::max(high - x, x - low), kInf), l.log_mass - log_mass});
     }
-    return atoms_law(std::move(atoms), rel);
+    return out;
+}
+
+double LossList::points_err(std::size_t first, std::size_t last) const {
+    double largest = 0.0;
+    for (std::size_t i = first; i < last; ++i) largest = std::max(largest, std::fabs(losses_[i].log_mass));
+    return kSlack *
+           (2.0 * rel_ + kRound * static_cast<double>(last - first + 4) + 4.0 * kLibm + 4.0 * kRound * largest);
+}
+
+LawPtr LossList::outline(std::size_t first, std::size_t last) const {
+    const Mass m = mass(first, last);
+    const std::size_t block = (last - first + kOutline - 1) / kOutline;
+    std::vector<Atom> atoms;
+    for (std::size_t from = first; from < last; from += block) {
+        double p = 0.0, loss = 0.0;
+        const std::size_t to = std::min(from + block, last);
+        for (std::size_t i = from; i < to; ++i) {
+            const double own = std::exp(losses_[i].log_mass - m.log_top) / m.sum;
+            p += own;
+            loss += own * losses_[i].low;
+        }
+        if (p > 1e-290) atoms.push_back({loss / p, 0.0, p, 0.0});
+    }
+    return atoms_law(std::move(atoms), 0.0);
 }
 
 }  // namespace dpcore::detail

@@ -1,4 +1,4 @@
-// The sums of the losses of terms with finitely many, one by one: laws of some of them at a time.
+// The sums of the losses of terms with finitely many, one by one.
 //
 // Method:    lattice sums (lattice_sums.hpp) of the terms on a lattice of their own, every multiplicity of the
 //            atoms of the others (dpcore/enumeration.hpp), all pairs of the two; sums that may be equal are one.
@@ -12,11 +12,12 @@
 #include <optional>
 #include <vector>
 
+#include "contour.hpp"
 #include "dpcore/composition.hpp"
 
 namespace dpcore::detail {
 
-inline constexpr double kMostLosses = 4096.0;
+inline constexpr double kMostLosses = 65536.0;
 
 class LossList {
 public:
@@ -31,12 +32,14 @@ public:
 
     std::size_t size() const { return losses_.size(); }
     double loss(std::size_t i) const { return losses_[i].low; }  // about
-    bool one_law(std::size_t first,
-                 std::size_t last) const;  // whether masses are not so far apart as to underflow
-    // The law of the losses from the first to before the last, which are one_law, their mass made 1; and bounds of
-    // the logarithm of their mass.
-    LawPtr law(std::size_t first, std::size_t last) const;
+    // Bounds of the logarithm of the mass of the losses from the first to before the last.
     LogBounds log_mass(std::size_t first, std::size_t last) const;
+    // What is left of epsilon beside each of them, rising, weighted by its mass, the mass of all made 1; weights
+    // are within points_err, relative.
+    std::vector<WeightedPoint> points(std::size_t first, std::size_t last, double epsilon) const;
+    double points_err(std::size_t first, std::size_t last) const;
+    // A law of few losses like theirs, their mass made 1: no bound, to place contours by.
+    LawPtr outline(std::size_t first, std::size_t last) const;
     double lost() const { return lost_; }
     double underflow() const { return underflow_; }
 

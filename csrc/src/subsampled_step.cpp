@@ -5,9 +5,9 @@
 #include <cstdint>
 #include <cstdlib>
 
-#include "clones.hpp"
 #include "dpcore/normal.hpp"
 #include "step_envelope.hpp"
+#include "turning.hpp"
 
 namespace dpcore::detail {
 
@@ -225,58 +225,6 @@ double StepSum::far_end(double p, double deviations, double reach) {
     return start + cell * static_cast<double>(i);
 }
 
-namespace {
-
-// (cosine, sine) turned on by (step_cosine, step_sine), and their sums: plain ones for a tiny sum, sums of sin^2
-// and sin cos for one near 1. Plain loops over arrays, so that they vectorise; eight partial sums each.
-struct Sums {
-    double first = 0.0, second = 0.0;
-};
-
-DPCORE_CLONES void turn_on(double* cosine, double* sine, const double* step_cosine, const double* step_sine,
-                           std::size_t n) {
-    for (std::size_t i = 0; i < n; ++i) {
-        const double c = cosine[i] * step_cosine[i] - sine[i] * step_sine[i];
-        sine[i] = sine[i] * step_cosine[i] + cosine[i] * step_sine[i];
-        cosine[i] = c;
-    }
-}
-
-DPCORE_CLONES Sums weigh(const double* weight, const double* cosine, const double* sine, std::size_t n,
-                         bool less_one) {
-    double first[8] = {}, second[8] = {};
-    const std::size_t even = n - n % 8;
-    if (less_one) {
-        for (std::size_t i = 0; i < even; i += 8)
-            for (std::size_t j = 0; j < 8; ++j) {
-                const double swing = weight[i + j] * sine[i + j];
-                first[j] += swing * sine[i + j];
-                second[j] += swing * cosine[i + j];
-            }
-    } else {
-        for (std::size_t i = 0; i < even; i += 8)
-            for (std::size_t j = 0; j < 8; ++j) {
-                first[j] += weight[i + j] * cosine[i + j];
-                second[j] += weight[i + j] * sine[i + j];
-            }
-    }
-    Sums out;
-    for (std::size_t i = even; i < n; ++i) {
-        const double swing = weight[i] * (less_one ? sine[i] : 1.0);
-        out.first += swing * (less_one ? sine[i] : cosine[i]);
-        out.second += swing * (less_one ? cosine[i] : sine[i]);
-    }
-    for (std::size_t j = 0; j < 8; ++j) {
-        out.first += first[j];
-        out.second += second[j];
-    }
-    return out;
-}
-
-constexpr int kMostTurns = 16;
-
-}  // namespace
-
 void StepSum::expect(double spacing) const {
     turning_ = {};
     turning_.spacing = spacing;
@@ -310,9 +258,7 @@ double StepSum::turn_to(double t) const {
         turn.turns = 0;
     }
     turn.t = t;
-    // A turn costs each of the pair its four library roundings (8 each), three operations and the product's share
-    // of the other's error: 60 roundings relative to the angles involved, as long as these are below 1.
-    return (2.0 * kLibm + 60.0 * kRound * turn.turns);
+    return turned_error(turn.turns);
 }
 
 Certified StepSum::value(double t) const {
@@ -320,7 +266,7 @@ Certified StepSum::value(double t) const {
     if (turning_.spacing > 0.0) {
         const double slip = turn_to(t);
         const std::size_t n = losses_.size();
-        const Sums sums =
+        const TurnedSums sums =
             weigh(weights_.data(), turning_.cosine.data(), turning_.sine.data(), n, less_one_wanted_);
         const double add = (static_cast<double>(n) / 8.0 + 20.0) * kRound;  // roundings along one partial sum
         if (!less_one_wanted_) {

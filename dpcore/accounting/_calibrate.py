@@ -147,8 +147,8 @@ def calibrate(
         if given is not None and value(first) <= 0.0:
             raise ValueError(
                 f"increasing must be {not given} here: epsilon {eps!r}, delta {target!r} is satisfied at "
-                f"{first!r}, the end of parameter_range that increasing={given} says is the least private, and not "
-                f"at {last!r}"
+                f"{first!r}, the end of parameter_range that increasing={given} says is the least private, and "
+                f"not at {last!r}"
             )
         ends = [math.exp(value(end) + goal) if target > 0.0 else math.nan for end in (low, high)]
         raise ValueError(

@@ -1,6 +1,4 @@
 #include "large_steps.hpp"
-#include <cstdio>
-#include <cstdlib>
 
 #include <algorithm>
 #include <cmath>
@@ -9,6 +7,7 @@
 #include <vector>
 
 #include "chernoff.hpp"
+#include "closed_forms.hpp"
 #include "dpcore/normal.hpp"
 #include "large_steps_law.hpp"
 #include "log_sum.hpp"
@@ -41,16 +40,22 @@ constexpr double kOneSize = 4.0;
 constexpr double kHopeless = 1e-6;
 // Width of one share of a composition, of that of all.
 constexpr double kShareWidth = 0.3;
-// Parts into which Laplace releases are expanded: binomial coefficients are exact, and each takes milliseconds.
-constexpr double kMostParts = 50.0;
+// Parts into which Laplace releases are expanded, each of which takes milliseconds; and log of the share of the
+// others.
+constexpr double kMostParts = 60.0;
+constexpr double kLost = -60.0;
+constexpr double kLessThanEstimated = 2.0;
+constexpr double kEnoughBetween = 4.0;
 constexpr double kLeastShare = 0.1;
-// How far Chernoff's bound may be above what it bounds, as a logarithm.
-constexpr double kChernoffAbove = 5.0;
+// A share has so many times its part of the work that is left.
+constexpr double kFairShare = 2.5;
 // log delta below which one division has to do.
 constexpr double kFarBelow = -1000.0;
 // Where as many steps are sampled on average, or log delta is above this, humps run into each other.
 constexpr double kFewSteps = 8.0;
 constexpr double kLarge = -3.0;
+// Nanoseconds of two closed forms.
+constexpr double kClosedWork = 3000.0;
 // The odds by a factor of 3.3.
 constexpr double kStride = 1.2;
 // Windows of additions: a factor of 30 of the odds; what is below e^-kScale does not matter.
@@ -150,6 +155,7 @@ public:
         if (list_) steps.push_back({outline_, 1.0});
         return finite(std::move(steps));
     }
+    bool all_listed() const { return list_ && unlisted_.empty(); }
     const std::vector<Term>& all_steps() const { return steps_; }
     // The steps beside what is not listed.
     Composition alone() const {
@@ -649,14 +655,13 @@ LogBounds over_shares(const std::vector<Share>& shares, Quantity quantity, doubl
     const double count = static_cast<double>(shares.size());
     for (std::size_t done = 0; done < order.size(); ++done) {
         const Share& s = shares[order[done]];
-        const double wanted =
-            std::log(content / count) +
-            (tail ? 0.0
-                  : std::max(known > -kInf ? known : shares[order[0]].estimate - kChernoffAbove, sum.log_lower));
+        // Without a lower bound of the sum nothing is known to be next to nothing.
+        const double least = tail ? 0.0 : std::max(known, sum.log_lower);
+        const double wanted = std::log(content / count) + least;
         const double own = std::exp(std::min(wanted - (tail ? s.mass.log_upper : s.estimate), 0.0));
         LogBounds found = {-kInf, 0.0};
         const auto left = static_cast<double>(order.size() - done);
-        const bool ended = within(stop, left > 1.0 ? 0.7 : 1.0, [&](StopCheck part) {
+        const bool ended = within(stop, std::min(1.0, kFairShare / left), [&](StopCheck part) {
             const LogBounds b = ask(order[done], std::clamp(own, kShareWidth * content, 0.5),
                                     wanted - s.mass.log_upper - kNegligibleShare + 2.0, part);
             found = {std::max(found.log_lower, b.log_lower), std::min(found.log_upper, b.log_upper)};
@@ -675,6 +680,35 @@ double share_estimate(const Composition& comp, Quantity quantity, double at, dou
     return log_mass + (about < 0.0 ? about : 0.0);
 }
 
+// One step beside listed losses, and nothing else: a closed form for each of these.
+bool comp_is_one_step(const Divided& divided) {
+    return divided.all_listed() && divided.all_steps().size() == 1 && divided.all_steps()[0].copies == 1.0;
+}
+LogBounds one_step_over(const Divided& divided, const LossList& list, double at, StopCheck stop) {
+    const SubsampledStep step = divided.base();
+    // delta at x, which is exact; below 0, 1 - e^x + e^x times that of the other direction at -x, all positive.
+    const auto delta = [&](double x) {
+        if (x >= 0.0) return one_subsampled(step.sigma, step.q, step.removal, x);
+        const LogBounds other = one_subsampled(step.sigma, step.q, !step.removal, -x);
+        const double without = std::log(-std::expm1(x));
+        const double off = 2.0 * kLibm * (1.0 + std::fabs(without));
+        return LogBounds{log_add(without - off, outward(other.log_lower + x, -1.0), -1.0),
+                         log_add(without + off, outward(other.log_upper + x, 1.0), 1.0)};
+    };
+    const LogBounds mass = list.log_mass(0, list.size());
+    LogBounds sum = {-kInf, -kInf};
+    std::size_t done = 0;
+    for (const WeightedPoint& p : divided.points(at)) {
+        if (done++ % 64 == 0) stop();
+        stop.spend(kClosedWork);
+        sum = {log_add(sum.log_lower, outward(p.log_weight + delta(p.x + p.err).log_lower, -1.0), -1.0),
+               log_add(sum.log_upper, outward(p.log_weight + delta(p.x - p.err).log_upper, 1.0), 1.0)};
+    }
+    const double off = divided.points_err();
+    return {outward(sum.log_lower + mass.log_lower - off, -1.0),
+            outward(sum.log_upper + mass.log_upper + off, 1.0)};
+}
+
 // Bounds of delta or Pr[L > at], finite losses.
 LogBounds sorted_bounds(const Composition& comp, Quantity quantity, double at, double content, StopCheck stop) {
     Divided divided(comp, at, stop);
@@ -689,6 +723,7 @@ LogBounds sorted_bounds(const Composition& comp, Quantity quantity, double at, d
             sum.log_upper = log_add(sum.log_upper, more + 1e-9, 1.0);
         return sum;
     };
+    if (!tail && comp_is_one_step(divided)) return with_lost(one_step_over(divided, list, at, stop));
     // The steps may have one scale for all of them.
     LogBounds once = {-kInf, kInf};
     const bool scaled =
@@ -700,10 +735,13 @@ LogBounds sorted_bounds(const Composition& comp, Quantity quantity, double at, d
             once = with_lost(
                 {outward(found.log_lower + mass.log_lower, -1.0), outward(found.log_upper + mass.log_upper, 1.0)});
         });
-    if (getenv("DBG"))
-        fprintf(stderr, "once %g %g width %g list %zu\n", once.log_lower, once.log_upper,
-                once.log_upper - once.log_lower, list.size());
     if (narrow(once, quantity, content)) return once;
+    // delta of a composition is at least that of the listed losses alone: (1 - e^x)+ for each.
+    double alone = 0.0;
+    if (!tail)
+        for (std::size_t i = 0; i < list.size(); ++i)
+            if (list.loss(i) > at) alone -= std::exp(list.log_mass_about(i)) * std::expm1(at - list.loss(i));
+    const double known = tail ? 0.0 : std::max(once.log_lower, std::log(alone) - 0.1);
     // Losses are taken together where what is left for the steps is of one sign and about one size.
     struct Range {
         std::size_t first, last;
@@ -729,33 +767,63 @@ LogBounds sorted_bounds(const Composition& comp, Quantity quantity, double at, d
             {mass, share_estimate(divided.outline(divided.all_steps()), quantity, at, mass.log_upper, stop)});
         first = last;
     }
-    LogBounds sum = over_shares(
-        shares, quantity, content, once.log_lower, stop,
-        [&](std::size_t i, double own, double enough, StopCheck part) {
-            divided.choose(ranges[i].first, ranges[i].last);
-            LogBounds r = over_range(divided, quantity, at, ranges[i].x, own, enough, part);
-            if (getenv("DBG"))
-                fprintf(stderr,
-                        "  range %zu of %zu n %zu x %g: own %g mass %g est %g enough %g: %g %g width %g left %g\n",
-                        i, ranges.size(), ranges[i].last - ranges[i].first, ranges[i].x, own,
-                        shares[i].mass.log_upper, shares[i].estimate, enough, r.log_lower, r.log_upper,
-                        r.log_upper - r.log_lower, part.work ? part.work->left : 0);
-            return r;
-        });
+    LogBounds sum = over_shares(shares, quantity, content, known, stop,
+                                [&](std::size_t i, double own, double enough, StopCheck part) {
+                                    divided.choose(ranges[i].first, ranges[i].last);
+                                    return over_range(divided, quantity, at, ranges[i].x, own, enough, part);
+                                });
     sum = with_lost(sum);
     return {std::max(sum.log_lower, once.log_lower), std::min(sum.log_upper, once.log_upper)};
+}
+
+// How many of some equal Laplace losses lie between the ends, tilted by c: up to which number that is to be looked
+// at, and log of the share of the others, by Chernoff's bound of a binomial law: for every s > 1, Pr[j > J] <= (1
+// - p + ps)^k s^-(J+1).
+struct BetweenTheEnds {
+    int most;
+    double log_lost;
+};
+BetweenTheEnds between_the_ends(const Term& laplace, double c, StopCheck stop) {
+    const double e = laplace.law->parameters()[0];
+    const double k = laplace.copies;
+    const double ends = std::log(0.5 * (1.0 + std::exp(-e))) + two_point_law(e, 0.0)->cumulants(c, stop).value;
+    const double inner = std::log(-0.5 * std::expm1(-e)) + laplace_interior_law(e)->cumulants(c, stop).value;
+    // Rounded up: the odds are good to much more than that.
+    const double p = std::min(1.0, (1.0 + 1e-9) / (1.0 + std::exp(ends - inner)));
+    for (int most = static_cast<int>(std::min(k * p, kMostParts)); most < k && most <= kMostParts; ++most) {
+        const double f = (most + 1.0) / k;
+        if (!(f > p)) continue;
+        const double log_s = f < 1.0 ? std::log(f * (1.0 - p) / (p * (1.0 - f))) : 50.0;
+        const double log_lost = k * std::log1p(p * std::expm1(log_s)) - (most + 1.0) * log_s;
+        if (log_lost < kLost) return {most, log_lost + 1e-6 * (1.0 + k * p)};
+    }
+    if (k <= kMostParts) return {static_cast<int>(k), -kInf};
+    return {static_cast<int>(kMostParts) + 1, 0.0};
 }
 
 // The same with few Laplace releases. A loss of one of them is at an end with probability a = (1 + e^-e)/2, and
 // then that of a randomised response: k of them are, with probability C(k, j) a^(k-j) (1-a)^j, k - j responses and
 // j losses between the ends, whose transforms fall.
+double between_ends(const Composition& comp) {
+    double count = 0.0;
+    for (const Term& t : comp.terms)
+        if (t.law->kind() == LawKind::part) count += t.copies;
+    return count;
+}
+
 LogBounds without_laplace(const Composition& comp, Quantity quantity, double at, double content, StopCheck stop) {
+    const bool tail = quantity == Quantity::tail;
+    const double tilt = tail ? 0.0 : tilt_for(comp, at, stop);
     std::vector<Composition> parts = {comp};
     std::vector<Share> shares = {{{0.0, 0.0}, 0.0}};
+    double lost = -kInf;  // log of the tilted share of what is left out
     for (std::size_t i = 0; i < parts.size();) {
         const auto& terms = parts[i].terms;
+        BetweenTheEnds between{};
         const auto laplace = std::find_if(terms.begin(), terms.end(), [&](const Term& t) {
-            return t.law->kind() == LawKind::laplace && parts.size() + t.copies <= kMostParts;
+            if (t.law->kind() != LawKind::laplace) return false;
+            between = between_the_ends(t, tilt, stop);
+            return static_cast<double>(parts.size()) + between.most <= kMostParts;
         });
         if (laplace == terms.end()) {
             ++i;
@@ -767,24 +835,25 @@ LogBounds without_laplace(const Composition& comp, Quantity quantity, double at,
         const LogBounds before = shares[i].mass;
         parts.erase(parts.begin() + static_cast<std::ptrdiff_t>(i));
         shares.erase(shares.begin() + static_cast<std::ptrdiff_t>(i));
+        // Of every part that is divided on: at most that share of all.
+        lost = log_add(lost, between.log_lost, 1.0);
         const double e = one.law->parameters()[0];
         const double log_ends = std::log(0.5 * (1.0 + std::exp(-e)));
         const double log_between = std::log(-0.5 * std::expm1(-e));
-        double choose = 1.0;  // exact: below 2^53
-        for (double j = 0.0; j <= one.copies; j += 1.0) {
+        for (int j = 0; j <= between.most; ++j) {
             std::vector<Term> own = others;
             own.push_back({two_point_law(e, 0.0), one.copies - j});
-            own.push_back({laplace_interior_law(e), j});
+            own.push_back({laplace_interior_law(e), static_cast<double>(j)});
+            const Certified choose = certified_choose(one.copies, j);
             const double ends = (one.copies - j) * log_ends;
-            const double between = j * log_between;
-            const double log_mass = std::log(choose) + ends + between;
-            const double off = one.copies * 2.0 * kLibm +
-                               (kLibm + 4.0 * kRound) * (std::log(choose) + std::fabs(ends) + std::fabs(between));
+            const double inner = j * log_between;
+            const double log_mass = choose.value.re + ends + inner;
+            const double off = choose.err + one.copies * 2.0 * kLibm +
+                               (kLibm + 4.0 * kRound) * (choose.value.re + std::fabs(ends) + std::fabs(inner));
             parts.push_back(Composition::of(std::move(own)));
             shares.push_back({{outward(before.log_lower + log_mass - off, -1.0),
                                outward(before.log_upper + log_mass + off, 1.0)},
                               0.0});
-            choose = choose * (one.copies - j) / (j + 1.0);
         }
     }
     if (parts.size() == 1) return sorted_bounds(comp, quantity, at, content, stop);
@@ -792,17 +861,25 @@ LogBounds without_laplace(const Composition& comp, Quantity quantity, double at,
         shares[i].estimate = parts[i].max_loss > at
                                  ? share_estimate(parts[i], quantity, at, shares[i].mass.log_upper, stop)
                                  : -kInf;
-    return over_shares(
-        shares, quantity, content, -kInf, stop, [&](std::size_t i, double own, double enough, StopCheck part) {
-            // Losses between the ends may be enough for one contour.
-            Divided divided(parts[i], at, part);
-            const Pieces all(divided, {}, quantity, at, 1.0, own, enough, part);
-            LogBounds best = all.whole(enough);
-            if (best.log_upper < enough || narrow(best, quantity, own)) return best;
+    // The estimate of all of them, which is not far off where Laplace losses are most of it.
+    const double known = tail ? 0.0 : log_delta_estimate(comp, at, stop) - kLessThanEstimated;
+    LogBounds sum = over_shares(
+        shares, quantity, content, known, stop, [&](std::size_t i, double own, double enough, StopCheck part) {
+            // Some losses between the ends are enough for one contour.
+            LogBounds best = {-kInf, kInf};
+            if (between_ends(parts[i]) >= kEnoughBetween) {
+                Divided divided(parts[i], at, part);
+                best = Pieces(divided, {}, quantity, at, 1.0, own, enough, part).whole(enough);
+                if (best.log_upper < enough || narrow(best, quantity, own)) return best;
+            }
             const LogBounds sorted = sorted_bounds(parts[i], quantity, at, own, part);
             best = {std::max(best.log_lower, sorted.log_lower), std::min(best.log_upper, sorted.log_upper)};
             return best;
         });
+    if (lost > -kInf)
+        sum.log_upper =
+            log_add(sum.log_upper, lost + (tail ? 0.0 : log_chernoff_at(comp, at, tilt, stop)) + 1e-9, 1.0);
+    return sum;
 }
 
 // Whether something beside the steps makes every contour end by itself: nothing has to be listed then.

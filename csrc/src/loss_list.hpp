@@ -32,6 +32,7 @@ public:
 
     std::size_t size() const { return losses_.size(); }
     double loss(std::size_t i) const { return losses_[i].low; }  // about
+    double log_mass_about(std::size_t i) const { return losses_[i].log_mass; }
     // Bounds of the logarithm of the mass of the losses from the first to before the last.
     LogBounds log_mass(std::size_t first, std::size_t last) const;
     // What is left of epsilon beside each of them, rising, weighted by its mass, the mass of all made 1; weights

@@ -1,0 +1,26 @@
+// Sums of numbers that are known by their logarithms, rounded to one side.
+//
+// Guarantee: log_add(a, b, 1) is at least, log_add(a, b, -1) at most log(e^a + e^b); within some roundings of 1
+// and of
+//            the larger.
+// Evidence:  tests/cpp/test_point_sums.cpp.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "dpcore/certified.hpp"
+
+namespace dpcore::detail {
+
+// Where one is not known, neither is the sum.
+inline double log_add(double a, double b, double direction) {
+    if (std::isnan(a) || std::isnan(b)) return direction * std::numeric_limits<double>::infinity();
+    const double top = std::max(a, b);
+    if (std::isinf(top)) return top;
+    const double sum = top + std::log1p(std::exp(std::min(a, b) - top));
+    return sum + direction * (2.0 * kLibm + 2.0 * kRound * std::fabs(sum));
+}
+
+}  // namespace dpcore::detail

@@ -14,8 +14,8 @@
 //            tests/test_accounting_buckets.py.
 #pragma once
 
-#include "bucket_lists.hpp"
 #include "list_product.hpp"
+#include "list_tilt.hpp"
 
 namespace dpcore::detail {
 

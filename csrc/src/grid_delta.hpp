@@ -12,7 +12,7 @@
 #include <limits>
 #include <vector>
 
-#include "bucket_lists.hpp"
+#include "list_tilt.hpp"
 
 namespace dpcore::detail {
 

@@ -56,6 +56,13 @@ CASES = {
         + acc.from_pure(epsilon=0.1280987431615561) * 217,
         120.0,
     ),
+    # One release: only losses above epsilon are tabulated.
+    "one release far out": lambda: (sampled(6.55, 1.7e-4), 9.2e-4),
+    "one added record": lambda: (
+        acc.from_subsampled_gaussian(sigma=0.82, rate=0.1, neighbours="add"),
+        0.1,
+    ),
+    "one release, delta 1e-240": lambda: (acc.from_gaussian(sigma=0.4), 80.0),
     # Between two humps: none or one large step.
     "valley": lambda: (sampled(1.8, 0.0039) * 366, 0.8982948752683553),
     "valley of 15000": lambda: (sampled(2.6, 0.0012) * 14894, 1.8),

@@ -9,6 +9,7 @@
 #include "grid_delta.hpp"
 #include "large_steps.hpp"
 #include "large_steps_law.hpp"
+#include "single_delta.hpp"
 
 namespace dpcore {
 
@@ -424,6 +425,10 @@ bool in_a_valley(const Composition& comp, const Term& sampled, double epsilon, S
 }
 
 LogBounds thorough_delta(const Composition& comp, double epsilon, const BucketQuery& query, StopCheck stop) {
+    if (comp.terms.size() == 1 && comp.terms[0].copies == 1.0 && detail::has_single_delta(*comp.terms[0].law)) {
+        const LossLaw& law = *comp.terms[0].law;
+        return add_infinite_mass(comp, detail::single_delta_within(law, epsilon, query.width, stop));
+    }
     const Plan plan = place_plan(comp, epsilon, stop);
     if (!plan.valid) refuse(kInf);
     const Term* sampled = two_humps(comp, plan.tilt);

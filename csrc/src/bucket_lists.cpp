@@ -141,7 +141,7 @@ Discrete discretise(const LossLaw& law, double step, double c_near, double c, do
                                     std::max(sign * lambda(low), sign * lambda(high))};
             const double farthest = std::max(-low, high);
             // The short way costs a few roundings of 1 in the loss: too many for losses that are small themselves.
-            const bool brief = tilted && lift == 0.0 && step >= 1e-6 && (high + 0.5) / s2 < 600.0 &&
+            const bool brief = tilted && lift == 0.0 && step >= 1e-6 && (farthest + 0.5) / s2 < 600.0 &&
                                farthest * farthest / (2.0 * s2) < 690.0;
             Collector collect(step, 0.0, ends[0], ends[1], true);
             if (brief)

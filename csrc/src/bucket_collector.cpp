@@ -203,12 +203,6 @@ void Collector::take_below(Group& group, std::size_t k, bool fine) {
 
 double Collector::raise(std::vector<double>& lower, std::size_t k, std::size_t end, const Group& group) const {
     const std::size_t next = group.point + 1;
-    const std::size_t last = std::min(size_, next + 1 + kNear);
-    double available = 0.0;
-    // e^{-n step} and 1 - e^{-n step} of what is n cells beyond.
-    for (std::size_t j = next + 1; j < last; ++j)
-        available += 0.5 * lower[j] / below_[j - next].turn * (below_[j - next].rise / below_[j - next].grow);
-    if (!(available > 0.0)) return 0.0;
     // All that would have to be raised, and what that needs. Points next to the grid point have no surplus to
     // speak of: raising them would cost a step.
     constexpr double kNext = 1e-3;
@@ -226,14 +220,30 @@ double Collector::raise(std::vector<double>& lower, std::size_t k, std::size_t e
     }
     if (!(deficit > 0.0 && deficit < kInf)) return 0.0;
     deficit *= 1.0 + 1e-11;
+    // Half of what lies beyond, as far as it takes: an atom at the lowest loss of a density needs that of some
+    // square root of its own distance. e^{-n step} and 1 - e^{-n step} of what is n cells beyond.
+    constexpr std::size_t kFarthest = 8192;
+    const std::size_t most = std::min(size_, next + 1 + kFarthest);
+    std::size_t last = next + 1;
+    double available = 0.0;
+    for (; last < most && !(available > deficit); ++last)
+        if (lower[last] > 0.0) {
+            const Below b = below(last - next);
+            if (!(b.grow < kInf && b.turn < kInf)) break;
+            available += 0.5 * lower[last] / b.turn * (b.rise / b.grow);
+        }
+    if (!(available > 0.0)) return 0.0;
+    // Sums of at most kFarthest terms: below 1e-12.
     const double part = std::min(1.0, available / deficit * (1.0 - 1e-11));
     const double share = 0.5 * std::min(1.0, part * deficit / available);
+    double received = part * arrives;
     for (std::size_t j = next + 1; j < last; ++j) {
+        if (!(lower[j] > 0.0)) continue;
         const double taken = share * lower[j];
         lower[j] -= taken;
-        lower[next] += taken / below_[j - next].turn;
+        received += taken / below(j - next).turn;
     }
-    lower[next] += part * arrives;
+    lower[next] += received * (1.0 - 1e-12);
     return part * leaves;
 }
 

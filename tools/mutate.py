@@ -252,7 +252,7 @@ MUTANTS = [
     ),
     Mutant(
         "growing grids that forget odd copies", "csrc/src/bucket_ladder.cpp",
-        "if (odd > 0.0) rest = times(odd);", "", "test_accounting_buckets.py",
+        "rest.push_back(std::move(all));", "", "test_accounting_buckets.py",
     ),
     Mutant(
         "buckets that lose what lies above", "csrc/src/buckets.cpp",

@@ -14,6 +14,8 @@
 //            tests/test_accounting_buckets.py.
 #pragma once
 
+#include <vector>
+
 #include "list_product.hpp"
 #include "list_tilt.hpp"
 
@@ -31,8 +33,10 @@ struct LadderPlan {
 
 LadderPlan ladder_plan(double copies, double c, double width, double apart);
 
-// `copies` copies of the list, composed; the list is tilted and of unit mass. sparse: its points are far apart,
-// and belong on no coarser grid before they have been composed.
-Discrete climb(Discrete list, double copies, const LadderPlan& plan, bool sparse, StopCheck stop);
+// `copies` copies of the list, composed, and each of `others` once; the lists are tilted, of unit mass and on
+// grids of the same step. sparse: the list's points are far apart, and belong on no coarser grid before they have
+// been composed. Those of the others may be: they are composed with several copies on the first grid.
+Discrete climb(Discrete list, double copies, const LadderPlan& plan, bool sparse, StopCheck stop,
+               std::vector<Discrete> others = {});
 
 }  // namespace dpcore::detail

@@ -10,6 +10,7 @@
 
 #include <cmath>
 #include <limits>
+#include <optional>
 
 #include "atom_blocks.hpp"
 #include "bucket_limit.hpp"
@@ -43,6 +44,9 @@ Discrete discretise(const LossLaw& law, double step, double c_near, double c, do
                     StopCheck check, Outputs outputs = {});
 // The same for copies of a law that have been composed, with the tilt they were composed under.
 Discrete discretise(const AtomBlock& block, double step, double c);
+// Two copies of the block, every sum of two losses put where it is: they lie much closer than those of one.
+// Nothing where too many of them fall together.
+std::optional<Discrete> discretise_twice(const AtomBlock& block, double step, double c, StopCheck check);
 // A tilted list on a grid of another step.
 Discrete regrid(const Discrete& list, double step);
 

@@ -332,6 +332,7 @@ private:
             for (Part& t : parts)
                 if (apart(t)) {
                     lists.push_back(composed_list(t, &t == most ? left : none, plan_, share, stop_));
+                    if (&t == most) compose_finely(lists.back(), left, 0.1 * width);
                     t = {nullptr, nullptr, 1.0, &lists.back()};
                 }
             const auto composed = [&](const Part& t) {
@@ -345,6 +346,27 @@ private:
             set_step(plan_, 2.0 * plan_.distance / (kFinest - 16.0));
         refuse(plan_.count);
         return detail::grid_delta(parts, epsilon_, plan_, stop_);
+    }
+
+    // Blocks that are too wide for the finest grid, composed with the list on one as fine as they need, as far as
+    // that goes.
+    void compose_finely(Discrete& list, std::vector<const AtomBlock*>& blocks, double width) {
+        constexpr double kMostParts = 64.0;
+        constexpr double kWorth = 4.0;
+        constexpr double kLongest = 2e6;
+        const double c = plan_.tilt;
+        const auto done = [&](const AtomBlock* block) {
+            const double step = list.buckets.step;
+            const double wanted = 0.8 * width / (c * (1.0 + c) * mean_gap(*block));
+            const double length = static_cast<double>(list.buckets.upper.mass.size()) +
+                                  (block->loss.back() - block->loss.front()) / step;
+            double parts = 1.0;
+            while (parts < kMostParts && step > parts * wanted && 2.0 * parts * length < kLongest) parts *= 2.0;
+            if (!((step <= parts * wanted || parts >= kWorth) && parts * length < kLongest)) return false;
+            list = detail::composed_with(list, *block, parts, stop_);
+            return true;
+        };
+        blocks.erase(std::remove_if(blocks.begin(), blocks.end(), done), blocks.end());
     }
 
     Plan plan_;

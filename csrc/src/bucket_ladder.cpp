@@ -351,4 +351,11 @@ Discrete climb(Discrete list, double copies, const LadderPlan& plan, bool sparse
     }
 }
 
+Discrete composed_with(const Discrete& list, const AtomBlock& block, double parts, StopCheck stop) {
+    const Discrete fine = regrid(list, list.buckets.step / parts);
+    Discrete other = discretise(block, fine.buckets.step, list.tilt);
+    tilt(other, {list.tilt, list.tilt, list.tilt});
+    return product_of({{&fine, 1.0}, {&other, 1.0}}, 0.01 * kSpill, stop);
+}
+
 }  // namespace dpcore::detail

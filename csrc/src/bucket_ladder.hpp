@@ -39,4 +39,7 @@ LadderPlan ladder_plan(double copies, double c, double width, double apart);
 Discrete climb(Discrete list, double copies, const LadderPlan& plan, bool sparse, StopCheck stop,
                std::vector<Discrete> others = {});
 
+// A tilted list of unit mass composed with atoms that may be far apart, on a grid of a whole fraction of its step.
+Discrete composed_with(const Discrete& list, const AtomBlock& block, double parts, StopCheck stop);
+
 }  // namespace dpcore::detail

@@ -146,13 +146,14 @@ double log_sum(double a, double b) {
 }
 
 constexpr int kFinerGrids = 6;
-constexpr double kOneGrid = 1e6;    // buckets up to which one grid for all copies is the shorter way
-constexpr double kSeveral = 8.0;    // copies from which on grids may grow with them
-constexpr double kShort = 2e5;      // a grid of which may be tried though the one before did not help
-constexpr double kWider = 1.3;      // window, where it was too narrow
-constexpr double kSparse = 2e5;     // buckets for atoms that lie on no lattice
-constexpr double kPairs = 4e7;      // of atoms that are put on a grid one by one
-constexpr double kCoarsest = 64.0;  // times the step that is right, where one law alone is too wide for that
+constexpr double kOneGrid = 1e6;     // buckets up to which one grid for all copies is the shorter way
+constexpr double kSeveral = 8.0;     // copies from which on grids may grow with them
+constexpr double kShort = 2e5;       // a grid of which may be tried though the one before did not help
+constexpr double kWider = 1.3;       // window, where it was too narrow
+constexpr double kSparse = 2e5;      // buckets for atoms that lie on no lattice
+constexpr double kFineSparse = 1e6;  // and at most
+constexpr double kPairs = 4e7;       // of atoms that are put on a grid one by one
+constexpr double kCoarsest = 64.0;   // times the step that is right, where one law alone is too wide for that
 
 // Atoms on no lattice.
 bool is_sparse(const AtomBlock& block) { return block.step == 0.0 && block.mass.size() > 1; }
@@ -175,6 +176,8 @@ Discrete composed_list(const Part& part, std::vector<const AtomBlock*>& once, co
     const bool laplace = part.law && part.law->kind() == LawKind::laplace;
     const double apart = laplace ? 2.0 * part.law->parameters()[0] : 0.0;
     const detail::LadderPlan ladder = detail::ladder_plan(part.copies, c, width, apart);
+    // What atoms between the points cost for a unit of the step.
+    const auto between = [&](const AtomBlock& block) { return 0.125 * c * (1.0 + c) * mean_gap(block); };
     double step = ladder.step(part.copies);
     double copies = part.copies;
     std::vector<Discrete> others;
@@ -190,9 +193,10 @@ Discrete composed_list(const Part& part, std::vector<const AtomBlock*>& once, co
         const auto atoms = static_cast<double>(part.block->mass.size());
         // Sums of two lie closer: an odd one goes along.
         std::optional<Discrete> twice;
-        const double cost = 0.125 * copies * c * (1.0 + c) * step * mean_gap(*part.block);
-        if (sparse && cost > 0.25 * width && copies >= 2.0 * kSeveral && atoms * atoms < kPairs)
+        const double enough = 0.25 * width / (copies * between(*part.block));
+        if (sparse && step > enough && copies >= 2.0 * kSeveral && atoms * atoms < kPairs)
             twice = detail::discretise_twice(*part.block, step, c, stop);
+        if (sparse && !twice) step = std::max(std::min(step, enough), range / kFineSparse);
         const bool odd = std::fmod(copies, 2.0) > 0.0;
         if (!twice || odd) list = discretise(*part.block, step, c);
         if (twice) {
@@ -217,6 +221,7 @@ Discrete composed_list(const Part& part, std::vector<const AtomBlock*>& once, co
     detail::tilt(list, {c, c, c});
     const auto taken = [&](const AtomBlock* block) {
         if (!((block->loss.back() - block->loss.front()) / step < kOneGrid)) return false;
+        if (sparse && !(step * between(*block) < 0.25 * width)) return false;
         others.push_back(discretise(*block, step, c));
         detail::tilt(others.back(), {c, c, c});
         return true;

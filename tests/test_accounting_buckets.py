@@ -56,6 +56,30 @@ CASES = {
         + acc.from_pure(epsilon=0.1280987431615561) * 217,
         120.0,
     ),
+    "six outcomes": lambda: (
+        pair([-0.00083, -0.00491, -0.00557, 0.00142, -0.00361, 0.00193], [0.1, 0.1, 0.1, 0.35, 0.1, 0.25]) * 70735,
+        12.0,
+    ),
+    # Atoms on no lattice that occur once: composed with the many copies of another law on the finest grid.
+    "outcomes beside sampled": lambda: (
+        sampled(1.9, 0.028) * 351 + pair([0.1365, -0.028, -0.262, 0.117], [0.2, 0.3, 0.2, 0.3]) * 6,
+        6.0,
+    ),
+    # Fifty lowest atoms that lie between the points: raised with what is beyond them.
+    "different Laplace and Gaussian": lambda: (
+        acc.compose(
+            [acc.from_laplace(epsilon=1 / b) for b in range(20, 70)]
+            + [acc.from_gaussian(sigma=float(b)) for b in range(20, 70)]
+        ),
+        1.0,
+    ),
+    # One release: only losses above epsilon are tabulated.
+    "one release far out": lambda: (sampled(6.55, 1.7e-4), 9.2e-4),
+    "one added record": lambda: (
+        acc.from_subsampled_gaussian(sigma=0.82, rate=0.1, neighbours="add"),
+        0.1,
+    ),
+    "one release, delta 1e-240": lambda: (acc.from_gaussian(sigma=0.4), 80.0),
     # Between two humps: none or one large step.
     "valley": lambda: (sampled(1.8, 0.0039) * 366, 0.8982948752683553),
     "valley of 15000": lambda: (sampled(2.6, 0.0012) * 14894, 1.8),

@@ -237,22 +237,22 @@ MUTANTS = [
         "err = kSlack * (err + 4.0 * kRound * size);", "test_accounting.py",
     ),
     Mutant(
-        "buckets that round a loss down", "csrc/src/bucket_lists.cpp",
-        "        upper_[i + 1] += upper * share * (turn * below_[1].turn);", "", "test_accounting.py",
+        "buckets that round a loss down", "csrc/src/bucket_collector.cpp",
+        "    upper_[i + 1] += upper * share * (turn * below_[1].turn);", "", "test_accounting.py",
     ),
     Mutant(
-        "buckets that merge too little from below", "csrc/src/bucket_lists.cpp",
+        "buckets that merge too little from below", "csrc/src/bucket_collector.cpp",
         "group.surplus *= 1.0 - 1e-12 - 4.0 * kRound * group.count;", "group.surplus *= 0.5;",
         "test_accounting_buckets.py",
     ),
     Mutant(
-        "buckets that merge too much from below", "csrc/src/bucket_lists.cpp",
+        "buckets that merge too much from below", "csrc/src/bucket_collector.cpp",
         "group.surplus *= 1.0 - 1e-12 - 4.0 * kRound * group.count;", "group.surplus *= 1.5;",
         "test_accounting_buckets.py",
     ),
     Mutant(
         "growing grids that forget odd copies", "csrc/src/bucket_ladder.cpp",
-        "if (odd > 0.0) rest = times(odd);", "", "test_accounting_buckets.py",
+        "rest.push_back(std::move(all));", "", "test_accounting_buckets.py",
     ),
     Mutant(
         "buckets that lose what lies above", "csrc/src/buckets.cpp",

@@ -9,6 +9,7 @@
 #include "grid_delta.hpp"
 #include "large_steps.hpp"
 #include "large_steps_law.hpp"
+#include "single_delta.hpp"
 
 namespace dpcore {
 
@@ -145,20 +146,41 @@ double log_sum(double a, double b) {
 }
 
 constexpr int kFinerGrids = 6;
-constexpr double kOneGrid = 1e6;    // buckets up to which one grid for all copies is the shorter way
-constexpr double kSeveral = 8.0;    // copies from which on grids may grow with them
-constexpr double kShort = 2e5;      // a grid of which may be tried though the one before did not help
-constexpr double kWider = 1.3;      // window, where it was too narrow
-constexpr double kSparse = 2e5;     // buckets for atoms that lie on no lattice
-constexpr double kCoarsest = 64.0;  // times the step that is right, where one law alone is too wide for that
+constexpr double kOneGrid = 1e6;     // buckets up to which one grid for all copies is the shorter way
+constexpr double kSeveral = 8.0;     // copies from which on grids may grow with them
+constexpr double kShort = 2e5;       // a grid of which may be tried though the one before did not help
+constexpr double kWider = 1.3;       // window, where it was too narrow
+constexpr double kSparse = 2e5;      // buckets for atoms that lie on no lattice
+constexpr double kFineSparse = 1e6;  // and at most
+constexpr double kPairs = 4e7;       // of atoms that are put on a grid one by one
+constexpr double kCoarsest = 64.0;   // times the step that is right, where one law alone is too wide for that
 
-// Copies composed on grids that grow with them.
-Discrete composed_list(const Part& part, const Plan& plan, double width, StopCheck stop) {
+// Atoms on no lattice.
+bool is_sparse(const AtomBlock& block) { return block.step == 0.0 && block.mass.size() > 1; }
+
+// How far below an atom the next one is, on average under the tilt: that times half a step of variance is lost.
+double mean_gap(const AtomBlock& block) {
+    double sum = 0.0, mass = 0.0;
+    for (std::size_t i = 1; i < block.mass.size(); ++i) {
+        sum += block.mass[i] * (block.loss[i] - block.loss[i - 1]);
+        mass += block.mass[i];
+    }
+    return mass > 0.0 ? sum / mass : 0.0;
+}
+
+// Copies composed on grids that grow with them. Blocks of far apart atoms are composed with them on the finest of
+// the grids, and taken from the list: between the points of the last one they would cost to first order.
+Discrete composed_list(const Part& part, std::vector<const AtomBlock*>& once, const Plan& plan, double width,
+                       StopCheck stop) {
     const double c = plan.tilt;
     const bool laplace = part.law && part.law->kind() == LawKind::laplace;
     const double apart = laplace ? 2.0 * part.law->parameters()[0] : 0.0;
     const detail::LadderPlan ladder = detail::ladder_plan(part.copies, c, width, apart);
+    // What atoms between the points cost for a unit of the step.
+    const auto between = [&](const AtomBlock& block) { return 0.125 * c * (1.0 + c) * mean_gap(block); };
     double step = ladder.step(part.copies);
+    double copies = part.copies;
+    std::vector<Discrete> others;
     Discrete list;
     bool sparse = false;
     if (part.block) {
@@ -168,7 +190,23 @@ Discrete composed_list(const Part& part, const Plan& plan, double width, StopChe
         sparse = part.block->step == 0.0;
         step = lattice ? part.block->step : sparse ? std::min(step, range / kSparse) : 0.25 * step;
         step = std::max(step, range / 1e6);
-        list = discretise(*part.block, step, c);
+        const auto atoms = static_cast<double>(part.block->mass.size());
+        // Sums of two lie closer: an odd one goes along.
+        std::optional<Discrete> twice;
+        const double enough = 0.25 * width / (copies * between(*part.block));
+        if (sparse && step > enough && copies >= 2.0 * kSeveral && atoms * atoms < kPairs)
+            twice = detail::discretise_twice(*part.block, step, c, stop);
+        if (sparse && !twice) step = std::max(std::min(step, enough), range / kFineSparse);
+        const bool odd = std::fmod(copies, 2.0) > 0.0;
+        if (!twice || odd) list = discretise(*part.block, step, c);
+        if (twice) {
+            if (odd) {
+                detail::tilt(list, {c, c, c});
+                others.push_back(std::move(list));
+            }
+            list = std::move(*twice);
+            copies = std::floor(0.5 * copies);
+        }
     } else {
         for (const double right = step;; step *= 2.0) {
             if (laplace) step = apart / std::ceil(apart / step);
@@ -181,7 +219,15 @@ Discrete composed_list(const Part& part, const Plan& plan, double width, StopChe
         }
     }
     detail::tilt(list, {c, c, c});
-    return detail::climb(std::move(list), part.copies, ladder, sparse, stop);
+    const auto taken = [&](const AtomBlock* block) {
+        if (!((block->loss.back() - block->loss.front()) / step < kOneGrid)) return false;
+        if (sparse && !(step * between(*block) < 0.25 * width)) return false;
+        others.push_back(discretise(*block, step, c));
+        detail::tilt(others.back(), {c, c, c});
+        return true;
+    };
+    once.erase(std::remove_if(once.begin(), once.end(), taken), once.end());
+    return detail::climb(std::move(list), copies, ladder, sparse, stop, std::move(others));
 }
 
 // Blocks that occur once, composed with each other as far as that goes.
@@ -268,26 +314,64 @@ private:
         for (const AtomBlock& b : blocks_) parts.push_back({nullptr, &b, b.copies});
         set_step(plan_, fitting_step(plan_, parts, width, true));
         const bool one_grid = !(plan_.count > kOneGrid);
+        // Atoms on no lattice that occur once, and with what they are composed first: the most copies.
+        std::vector<const AtomBlock*> once;
+        const Part* most = nullptr;
+        for (const Part& t : parts) {
+            if (t.block != nullptr && t.copies == 1.0 && is_sparse(*t.block)) once.push_back(t.block);
+            if (t.copies >= kSeveral && (most == nullptr || t.copies > most->copies)) most = &t;
+        }
+        const bool join = !once.empty() && most != nullptr && !first;
         const auto apart = [&](const Part& t) {
             const bool sparse = t.block != nullptr && t.block->step == 0.0;
-            return !t.outputs.all() || ((sparse || !one_grid) && t.copies >= kSeveral);
+            return !t.outputs.all() || ((sparse || !one_grid || (join && &t == most)) && t.copies >= kSeveral);
         };
         const auto several = std::count_if(parts.begin(), parts.end(), apart);
         std::vector<Discrete> lists;
         if (several > 0) {
             // Half of the width for the last grid, half for those before.
             lists.reserve(parts.size());
+            std::vector<const AtomBlock*> none;
+            const double share = 0.5 * width / static_cast<double>(several);
+            std::vector<const AtomBlock*> left = once;
             for (Part& t : parts)
                 if (apart(t)) {
-                    lists.push_back(composed_list(t, plan_, 0.5 * width / static_cast<double>(several), stop_));
+                    lists.push_back(composed_list(t, &t == most ? left : none, plan_, share, stop_));
+                    if (&t == most) compose_finely(lists.back(), left, 0.1 * width);
                     t = {nullptr, nullptr, 1.0, &lists.back()};
                 }
+            const auto composed = [&](const Part& t) {
+                return t.block != nullptr && std::count(once.begin(), once.end(), t.block) > 0 &&
+                       std::count(left.begin(), left.end(), t.block) == 0;
+            };
+            parts.erase(std::remove_if(parts.begin(), parts.end(), composed), parts.end());
             set_step(plan_, fitting_step(plan_, parts, 0.5 * width, true));
         }
         if (plan_.count > kFinest && (!first || plan_.count < 1.9 * kFinest))
             set_step(plan_, 2.0 * plan_.distance / (kFinest - 16.0));
         refuse(plan_.count);
         return detail::grid_delta(parts, epsilon_, plan_, stop_);
+    }
+
+    // Blocks that are too wide for the finest grid, composed with the list on one as fine as they need, as far as
+    // that goes.
+    void compose_finely(Discrete& list, std::vector<const AtomBlock*>& blocks, double width) {
+        constexpr double kMostParts = 64.0;
+        constexpr double kWorth = 4.0;
+        constexpr double kLongest = 2e6;
+        const double c = plan_.tilt;
+        const auto done = [&](const AtomBlock* block) {
+            const double step = list.buckets.step;
+            const double wanted = 0.8 * width / (c * (1.0 + c) * mean_gap(*block));
+            const double length = static_cast<double>(list.buckets.upper.mass.size()) +
+                                  (block->loss.back() - block->loss.front()) / step;
+            double parts = 1.0;
+            while (parts < kMostParts && step > parts * wanted && 2.0 * parts * length < kLongest) parts *= 2.0;
+            if (!((step <= parts * wanted || parts >= kWorth) && parts * length < kLongest)) return false;
+            list = detail::composed_with(list, *block, parts, stop_);
+            return true;
+        };
+        blocks.erase(std::remove_if(blocks.begin(), blocks.end(), done), blocks.end());
     }
 
     Plan plan_;
@@ -424,6 +508,10 @@ bool in_a_valley(const Composition& comp, const Term& sampled, double epsilon, S
 }
 
 LogBounds thorough_delta(const Composition& comp, double epsilon, const BucketQuery& query, StopCheck stop) {
+    if (comp.terms.size() == 1 && comp.terms[0].copies == 1.0 && detail::has_single_delta(*comp.terms[0].law)) {
+        const LossLaw& law = *comp.terms[0].law;
+        return add_infinite_mass(comp, detail::single_delta_within(law, epsilon, query.width, stop));
+    }
     const Plan plan = place_plan(comp, epsilon, stop);
     // No saddle point, or losses next to the range of double: what holds without a grid.
     if (!plan.valid) return trivial_delta(comp, epsilon);

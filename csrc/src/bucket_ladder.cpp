@@ -4,7 +4,6 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
-#include <optional>
 #include <stdexcept>
 #include <utility>
 
@@ -300,8 +299,10 @@ double LadderPlan::step(double left) const {
     return apart > step ? apart / std::ceil(apart / step) : step;
 }
 
-Discrete climb(Discrete list, double copies, const LadderPlan& plan, bool sparse, StopCheck stop) {
-    std::optional<Discrete> rest;
+Discrete climb(Discrete list, double copies, const LadderPlan& plan, bool sparse, StopCheck stop,
+               std::vector<Discrete> others) {
+    std::vector<Discrete> rest = std::move(others);
+    bool apart = !rest.empty();  // as they came
     double left = copies;
     double most = kInf;  // copies at a time, where a product has been too long
     while (true) {
@@ -309,7 +310,7 @@ Discrete climb(Discrete list, double copies, const LadderPlan& plan, bool sparse
         const double step = plan.step(left);
         if (!sparse && 1.4 * list.buckets.step < step) {
             list = regrid(list, step);
-            if (rest) rest = regrid(*rest, step);
+            for (Discrete& r : rest) r = regrid(r, step);
         }
         const double sd = std::sqrt(moments_of(list.buckets).variance);
         const double spill = std::max(1e-17, kSpill / (plan.grids * left));
@@ -319,17 +320,23 @@ Discrete climb(Discrete list, double copies, const LadderPlan& plan, bool sparse
         together = sparse ? kFewest : std::min(most, std::max(kFewest, together));
         const auto times = [&](double number) {
             std::vector<Factor> factors = {{&list, number}};
-            if (rest) factors.push_back({&*rest, 1.0});
+            for (const Discrete& r : rest) factors.push_back({&r, 1.0});
             return product_of(factors, spill, stop);
         };
         try {
             if (together >= left || !std::isfinite(list.tail)) return times(left);
             together = heavy_entries(list.buckets).empty() ? std::exp2(std::floor(std::log2(together))) : kFewest;
-            const double odd = std::fmod(left, together);
+            double odd = std::fmod(left, together);
+            if (apart && odd < 0.5 * together) odd += together;
             Discrete power = product_of({{&list, together}}, spill, stop);
-            if (odd > 0.0) rest = times(odd);
+            if (odd > 0.0) {
+                Discrete all = times(odd);
+                rest.clear();
+                rest.push_back(std::move(all));
+            }
+            apart = false;
             list = std::move(power);
-            left = std::floor(left / together);
+            left = std::floor((left - odd) / together);
             most = kInf;
             sparse = false;
         } catch (const std::length_error&) {
@@ -338,10 +345,17 @@ Discrete climb(Discrete list, double copies, const LadderPlan& plan, bool sparse
                 most = kFewest;
             } else {
                 list = regrid(list, 2.0 * list.buckets.step);
-                if (rest) rest = regrid(*rest, list.buckets.step);
+                for (Discrete& r : rest) r = regrid(r, list.buckets.step);
             }
         }
     }
+}
+
+Discrete composed_with(const Discrete& list, const AtomBlock& block, double parts, StopCheck stop) {
+    const Discrete fine = regrid(list, list.buckets.step / parts);
+    Discrete other = discretise(block, fine.buckets.step, list.tilt);
+    tilt(other, {list.tilt, list.tilt, list.tilt});
+    return product_of({{&fine, 1.0}, {&other, 1.0}}, 0.01 * kSpill, stop);
 }
 
 }  // namespace dpcore::detail

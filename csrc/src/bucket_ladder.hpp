@@ -14,8 +14,10 @@
 //            tests/test_accounting_buckets.py.
 #pragma once
 
-#include "bucket_lists.hpp"
+#include <vector>
+
 #include "list_product.hpp"
+#include "list_tilt.hpp"
 
 namespace dpcore::detail {
 
@@ -31,8 +33,13 @@ struct LadderPlan {
 
 LadderPlan ladder_plan(double copies, double c, double width, double apart);
 
-// `copies` copies of the list, composed; the list is tilted and of unit mass. sparse: its points are far apart,
-// and belong on no coarser grid before they have been composed.
-Discrete climb(Discrete list, double copies, const LadderPlan& plan, bool sparse, StopCheck stop);
+// `copies` copies of the list, composed, and each of `others` once; the lists are tilted, of unit mass and on
+// grids of the same step. sparse: the list's points are far apart, and belong on no coarser grid before they have
+// been composed. Those of the others may be: they are composed with several copies on the first grid.
+Discrete climb(Discrete list, double copies, const LadderPlan& plan, bool sparse, StopCheck stop,
+               std::vector<Discrete> others = {});
+
+// A tilted list of unit mass composed with atoms that may be far apart, on a grid of a whole fraction of its step.
+Discrete composed_with(const Discrete& list, const AtomBlock& block, double parts, StopCheck stop);
 
 }  // namespace dpcore::detail

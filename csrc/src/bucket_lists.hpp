@@ -1,7 +1,7 @@
 // The lists of buckets of one law, tabulated on a grid (private to the core).
 //
-// Method:    both lists of buckets.hpp at once: bin masses are integrals of positive functions by Gauss-Legendre
-//            rules on panels short enough for their error, atoms are put where they are.
+// Method:    both lists of buckets.hpp at once (bucket_collector.hpp): bin masses of densities (bin_masses.hpp),
+//            atoms are put where they are.
 // Domain:    laws with finite losses; a grid of up to kMaxBuckets, beyond which std::length_error says so.
 // Guarantee: the upper list's delta is at least the law's, the lower one's at most, with masses off by mass_err.
 // Evidence:  docs/accounting_derivations.md, "buckets" and "bucket_lists"; tests/test_accounting.py,
@@ -10,14 +10,13 @@
 
 #include <cmath>
 #include <limits>
+#include <optional>
 
 #include "atom_blocks.hpp"
+#include "bucket_limit.hpp"
 #include "dpcore/buckets.hpp"
 
 namespace dpcore::detail {
-
-// std::length_error for more buckets than there may be.
-void refuse(double buckets);
 
 // Tail: tilted mass left out (a bound), relative to M(c), under the tilt that is in use.
 struct Discrete {
@@ -30,28 +29,6 @@ struct Discrete {
     bool smooth = false;     // they vary slowly
     double log_missing = -std::numeric_limits<double>::infinity();  // tilted mass left out, itself
     double scatter = 0.0;  // L2 norm of errors of masses that may lie anywhere, over the root of the step then
-};
-
-// mass e^{tilt loss - top} over a list: one exponential a block and a table of e^{tilt step j}, or through the
-// logarithm where the factors alone would leave the range of double.
-class Powers {
-public:
-    static constexpr std::size_t kBlock = 64;
-    Powers(double tilt, double top, const Buckets& buckets);
-    void start(std::size_t from);
-    double times(double mass, std::size_t j) const {
-        if (plain_) return mass * (base_ * table_[j]);
-        return through_logarithm(mass, j);
-    }
-
-private:
-    double through_logarithm(double mass, std::size_t j) const;
-
-    double tilt_, top_, base_ = 0.0;
-    const Buckets& buckets_;
-    std::size_t from_ = 0;
-    bool plain_ = false;
-    double table_[kBlock] = {};
 };
 
 // Outputs of a subsampled Gaussian step.
@@ -67,12 +44,10 @@ Discrete discretise(const LossLaw& law, double step, double c_near, double c, do
                     StopCheck check, Outputs outputs = {});
 // The same for copies of a law that have been composed, with the tilt they were composed under.
 Discrete discretise(const AtomBlock& block, double step, double c);
+// Two copies of the block, every sum of two losses put where it is: they lie much closer than those of one.
+// Nothing where too many of them fall together.
+std::optional<Discrete> discretise_twice(const AtomBlock& block, double step, double c, StopCheck check);
 // A tilted list on a grid of another step.
 Discrete regrid(const Discrete& list, double step);
-
-// Brings a list to the tilt `at` and its upper masses to a sum of 1; the logarithms of their sums under the three
-// tilts (of the larger of both lists' under the nearest and the farthest), not finite where one leaves the range
-// of double.
-Tilts tilt(Discrete& list, const Tilts& tilts);
 
 }  // namespace dpcore::detail

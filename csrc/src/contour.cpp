@@ -283,7 +283,7 @@ double Contour::tail_after(double from) const {
             if (rest <= wanted || piece == 79) return (total + rest) * 1.001;
             total += 0.5 * rest;
         } else {
-            // The envelope does not grow over 1400 doublings; after them a smooth law is below TV/t (see docs).
+            // The envelope does not grow over 1400 doublings; after them a smooth law is below TV/t.
             const double rest = 1000.0 * env / h_;
             if (comp_.smooth && rest <= wanted * 1e-3) return (total + rest) * 1.001;
             total += 0.6931471805599454 * env / h_;

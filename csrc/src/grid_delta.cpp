@@ -6,6 +6,7 @@
 
 #include "dpcore/direct_spectrum.hpp"
 #include "list_product.hpp"
+#include "single_delta.hpp"
 
 namespace dpcore::detail {
 
@@ -25,69 +26,6 @@ constexpr double kLost = 1e-300;
 
 // Nanoseconds of a bucket when its law is tabulated and tilted.
 constexpr double kBucketWork = 45.0;
-
-// One release needs no transform: delta straight from the tilted lists.
-LogBounds single_delta(const LossLaw& law, double epsilon, double step, double c, StopCheck stop) {
-    const Discrete d = discretise(law, step, c, c, c, true, stop);
-    const Buckets& b = d.buckets;
-    const std::size_t n = b.upper.mass.size();
-    double top = -kInf;
-    for (std::size_t i = 0; i < n; ++i)
-        if (b.upper.mass[i] > 0.0 && (i % 16 == 0 || n < 4096))
-            top = std::max(top, c * b.loss(i) + std::log(b.upper.mass[i]));
-    if (!std::isfinite(top)) return kNothing;
-    // mass (1 - e^{eps - l}) for l > eps, relative to e^{top - c eps}: mass e^{c eps - top} times the payoff.
-    const double scale = c * epsilon - top;
-    if (!(std::fabs(scale) < 650.0)) return kNothing;
-    const double slip = d.loss_err + 8.0 * kRound *
-                                         (std::fabs(epsilon) + std::fabs(b.loss(0)) + std::fabs(b.loss(n - 1)) +
-                                          std::fabs(b.offset));
-    double upper = 0.0, lower = 0.0, mass = 0.0;
-    const double factor = std::exp(scale);
-    Powers here(c, top, b);
-    // 1 - e^-x from the start of a block on: (1 - e^-y) + e^-y (1 - e^{-step j}), nothing cancels where y >= 0.
-    // Below 0, and where a block straddles it, one by one.
-    double fallen[Powers::kBlock];
-    for (std::size_t j = 0; j < Powers::kBlock; ++j) fallen[j] = -std::expm1(-step * static_cast<double>(j));
-    for (std::size_t from = 0; from < n; from += Powers::kBlock) {
-        const std::size_t count = std::min(Powers::kBlock, n - from);
-        here.start(from);
-        double sum = 0.0;
-        for (std::size_t j = 0; j < count; ++j) sum += here.times(b.upper.mass[from + j], j);
-        mass += sum;
-        const double y = b.loss(from) - epsilon;
-        if (b.loss(from + count - 1) - epsilon + slip <= 0.0) continue;
-        const double whole = y >= 0.0 ? -std::expm1(-y) : 0.0;
-        const double rest = y >= 0.0 ? std::exp(-y) : 0.0;
-        double high = 0.0, low = 0.0;
-        for (std::size_t j = 0; j < count; ++j) {
-            double pay = whole + rest * fallen[j];
-            if (y < 0.0) {
-                const double x = b.loss(from + j) - epsilon;
-                if (x + slip <= 0.0) continue;
-                pay = x > 0.0 ? -std::expm1(-x) : 0.0;
-            }
-            high += b.upper.mass[from + j] * factor * (pay + 1.01 * slip);
-            low += b.lower.mass[from + j] * factor * std::max(0.0, pay - 1.01 * slip);
-        }
-        upper += high;
-        lower += low;
-    }
-    // Tabulated range: all but d.tail of the tilted law.
-    const double pay = std::exp(c * std::log(c) - (1.0 + c) * std::log1p(c));
-    const double underflown =
-        d.underflows ? static_cast<double>(n) * std::exp(std::max(c * b.loss(n - 1), c * b.loss(0)) - top - 744.0)
-                     : 0.0;
-    const double outside = (d.tail * 1.01 * mass + underflown) * pay + kLost;
-    const double slack = b.mass_err * 2.0 + (static_cast<double>(n) + 64.0) * kRound +
-                         8.0 * kLibm * (1.0 + std::fabs(scale)) + 4.0 * kRound * d.log_scale;
-    const double base = top - d.log_scale - c * epsilon;
-    const double high = (upper + outside) * (1.0 + slack);
-    const double low = (lower - outside) * (1.0 - slack);
-    if (!(std::isfinite(high) && std::isfinite(base))) return kNothing;
-    return {low > 0.0 ? base + std::log(low) - 4.0 * kRound * std::fabs(base) : -kInf,
-            base + std::log(high) + 4.0 * kRound * std::fabs(base)};
-}
 
 Answer lists_delta(const std::vector<Part>& parts, double epsilon, const Plan& plan, StopCheck stop) {
     const double c = plan.tilt;
@@ -252,12 +190,10 @@ Answer lists_delta(const std::vector<Part>& parts, double epsilon, const Plan& p
 }  // namespace
 
 Answer grid_delta(const std::vector<Part>& parts, double epsilon, const Plan& plan, StopCheck stop) {
-    if (parts.size() == 1 && parts[0].copies == 1.0 && parts[0].law && parts[0].outputs.all()) {
-        const LawKind kind = parts[0].law->kind();
-        if (kind == LawKind::gaussian || kind == LawKind::subsampled_gaussian) {
-            const LogBounds found = single_delta(*parts[0].law, epsilon, plan.step, plan.tilt, stop);
-            return {found, found.log_upper < kInf ? 0.0 : kInf};
-        }
+    if (parts.size() == 1 && parts[0].copies == 1.0 && parts[0].law && parts[0].outputs.all() &&
+        has_single_delta(*parts[0].law)) {
+        const LogBounds found = single_delta(*parts[0].law, epsilon, plan.step, stop);
+        return {found, found.log_upper < kInf ? 0.0 : kInf};
     }
     return lists_delta(parts, epsilon, plan, stop);
 }

@@ -2,7 +2,7 @@
 //
 // Method:    every list tilted by e^{cL} and of unit mass; the few frequencies that matter summed directly, or,
 //            where they are many, transforms of a whole period; untilted inside the sum for delta. One release
-//            without atoms needs neither.
+//            without atoms needs neither (single_delta.hpp).
 // Domain:    c > 0, grids of up to kMaxBuckets points (std::length_error beyond).
 // Guarantee: lower <= delta <= upper, truncation, wrap-around and rounding included.
 // Evidence:  docs/accounting_derivations.md, "grid_delta"; tests/cpp/test_bucket_ladder.cpp,
@@ -12,7 +12,7 @@
 #include <limits>
 #include <vector>
 
-#include "bucket_lists.hpp"
+#include "list_tilt.hpp"
 
 namespace dpcore::detail {
 

@@ -247,12 +247,6 @@ Estimate piece_estimate(Divided& divided, double low, double high, LargeStepsCou
     return {std::isnan(e) ? mass : std::min(e, mass), 0.0, std::isnan(chernoff) ? mass : std::min(chernoff, mass)};
 }
 
-// log of (upper - lower)
-double log_width(const LogBounds& b) {
-    if (b.log_lower == -kInf) return b.log_upper;
-    return b.log_upper + std::log(-std::expm1(std::min(b.log_lower - b.log_upper, 0.0)));
-}
-
 // The terms of one division, and what is known of them: of delta, or of Pr[L > epsilon], finite losses. Cuts are
 // added where that is least.
 class Pieces {

@@ -10,6 +10,7 @@
 #include <cmath>
 #include <limits>
 
+#include "dpcore/bounds.hpp"
 #include "dpcore/certified.hpp"
 
 namespace dpcore::detail {
@@ -21,6 +22,12 @@ inline double log_add(double a, double b, double direction) {
     if (std::isinf(top)) return top;
     const double sum = top + std::log1p(std::exp(std::min(a, b) - top));
     return sum + direction * (2.0 * kLibm + 2.0 * kRound * std::fabs(sum));
+}
+
+// log of (upper - lower), about.
+inline double log_width(const LogBounds& b) {
+    if (std::isinf(b.log_lower)) return b.log_upper;
+    return b.log_upper + std::log(-std::expm1(std::min(b.log_lower - b.log_upper, 0.0)));
 }
 
 }  // namespace dpcore::detail

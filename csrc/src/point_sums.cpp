@@ -19,6 +19,7 @@ constexpr double kGroup = 4.0;
 constexpr double kAbove = 3.0;
 constexpr int kMostShorter = 12;
 constexpr int kMostGroups = 400;
+constexpr double kMostTilt = 1e6;
 // A group is left to one moment where that is so much below what is next to nothing, as a logarithm.
 constexpr double kGroupShare = 4.0;
 
@@ -64,7 +65,13 @@ public:
         while (top > middle && (top - 1)->x - (top - 1)->err >= comp_.max_loss) --top;
         LogBounds out = side(middle, top, 1);
         if (middle > begin_) {
-            const LogBounds low = below(middle);
+            LogBounds low = below(middle);
+            // Where the losses are only a little above the points, the difference of nearly equal masses is less
+            // exact than contours at c > 0.
+            if (delta() && !(log_width(low) < enough_)) {
+                const LogBounds other = side(begin_, middle, 1);
+                low = {std::max(low.log_lower, other.log_lower), std::min(low.log_upper, other.log_upper)};
+            }
             out = {log_add(out.log_lower, low.log_lower, -1.0), log_add(out.log_upper, low.log_upper, 1.0)};
         }
         return out;
@@ -80,6 +87,22 @@ private:
         const auto add = [&](const LogBounds& b) {
             out = {log_add(out.log_lower, b.log_lower, -1.0), log_add(out.log_upper, b.log_upper, 1.0)};
         };
+        // Where hardly any loss is below the points the saddle point is far out; the first exponent that is enough
+        // will do.
+        if (way < 0 && first < last) {
+            double before = kInf;
+            for (double c = -2.0; c > -kMostTilt; c *= 2.0) {
+                stop_();
+                const double at = log_moment(quantity_, first, last, c, comp_.cumulants(c, stop_).value);
+                if (at < enough_ - 1.0) {
+                    const double most =
+                        log_moment(quantity_, first, last, c, certified_moment(comp_, c, stop_).log_upper);
+                    if (most < enough_) return {-kInf, most};
+                }
+                if (!(at < before)) break;
+                before = at;
+            }
+        }
         int groups = 0;
         while (first < last) {
             stop_();
@@ -119,16 +142,24 @@ private:
     LogBounds group(const WeightedPoint* first, const WeightedPoint* last, const Saddle& near, double value,
                     int way) {
         LogBounds out = {-kInf, kInf};
+        const auto by_moment = [&](double c) {
+            out.log_upper = std::min(
+                out.log_upper, log_moment(quantity_, first, last, c, certified_moment(comp_, c, stop_).log_upper));
+        };
         if (log_moment(quantity_, first, last, near.c, value) < enough_ - kGroupShare) {
-            out.log_upper =
-                log_moment(quantity_, first, last, near.c, certified_moment(comp_, near.c, stop_).log_upper);
+            by_moment(near.c);
             if (out.log_upper < enough_ - 0.5 * kGroupShare) return out;
         }
         const double middle = 0.5 * (first->x + (last - 1)->x);
         const Saddle at = last - first > 1 ? saddle(middle, way) : near;
-        if (!std::isfinite(at.value)) return out;
         const Contour contour(comp_, quantity_, at.c, at.second, middle, stop_);
-        if (!contour.usable()) return out;
+        if (!std::isfinite(at.value) || !contour.usable()) {
+            // What one moment says, the saddle point's or, where that cannot be certified, one nearer to 0 or -1.
+            const double from = way < 0 && delta() ? -1.0 : 0.0;
+            for (double part = 1.0; part > 1e-3 && std::isinf(out.log_upper); part *= 0.25)
+                by_moment(from + part * (near.c - from));
+            return out;
+        }
         const Contour::Sum s = contour.evaluate(first, last);
         const auto log_of = [&](double v, double sign) {
             if (!(v > 0.0)) return -kInf;

@@ -106,7 +106,7 @@ TEST(envelopes_of_sums_bound_them) {
         {{0.8, 0.02, true}, {}, -0.4, true},
     };
     for (const Case& k : cases) {
-        for (const double copies : {1.0, 1e5}) {
+        for (const double copies : {1.0, 1e5, 1e9}) {
             const double end = 60.0 * std::max(1.0, k.c / 10.0);
             const StepSum sum(k.step, k.window, k.c, end, copies, k.near_one, {});
             for (double from = 1e-3 * end; from < end; from *= 1.6) {

@@ -720,9 +720,7 @@ LogBounds sorted_bounds(const Composition& comp, Quantity quantity, double at, d
     if (!tail && comp_is_one_step(divided)) return with_lost(one_step_over(divided, list, at, stop));
     // The steps may have one scale for all of them.
     LogBounds once = {-kInf, kInf};
-    const bool scaled =
-        one_scale(divided.alone(), std::sqrt(std::max(divided.alone().cumulants(0.0, stop).second, 0.0)), stop);
-    if (scaled)
+    if (expected_samples(comp) >= kFewSteps)
         within(stop, 0.3, [&](StopCheck part) {
             const LogBounds mass = list.log_mass(0, list.size());
             const LogBounds found = Pieces(divided, {}, quantity, at, tilt, content, -kInf, part).whole(-kInf);

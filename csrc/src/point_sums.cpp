@@ -122,8 +122,9 @@ private:
                     break;
                 }
             }
-            double length = kGroup * std::sqrt(std::max(k.second, 0.0));
-            for (int i = 0; i < kMostShorter && far_from_saddle(near, way * length, way); ++i) length *= 0.5;
+            double length = std::min(kGroup * std::sqrt(std::max(k.second, 0.0)), (last - 1)->x - first->x);
+            for (int i = 0; i < kMostShorter && length > 0.0; ++i, length *= 0.5)
+                if (!far_from_saddle(near, way * length, at.c, k.value, way)) break;
             const double far = near + way * length;
             const WeightedPoint* from = first;
             const WeightedPoint* to = last;
@@ -171,17 +172,12 @@ private:
         return {std::max(out.log_lower, found.log_lower), std::min(out.log_upper, found.log_upper)};
     }
 
-    // Whether the contour in the middle of near and near + length is too high for one of them.
-    bool far_from_saddle(double near, double length, int way) const {
+    // Whether the integrand of the contour in the middle of near and near + length is too high for `near`, whose
+    // own saddle point is at c, K(c) being `value`; for the other end it is about the same.
+    bool far_from_saddle(double near, double length, double c, double value, int way) const {
         const Saddle middle = saddle(near + 0.5 * length, way);
         if (!std::isfinite(middle.value)) return true;
-        const double value = comp_.cumulants(middle.c, stop_).value;
-        for (const double x : {near, near + length}) {
-            const Saddle own = saddle(x, way);
-            if (!std::isfinite(own.value)) return true;
-            if (value - middle.c * x > comp_.cumulants(own.c, stop_).value - own.c * x + kAbove) return true;
-        }
-        return false;
+        return comp_.cumulants(middle.c, stop_).value - middle.c * near > value - c * near + kAbove;
     }
 
     Saddle saddle(double x, int way) const {

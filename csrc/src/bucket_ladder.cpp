@@ -328,6 +328,7 @@ Discrete climb(Discrete list, double copies, const LadderPlan& plan, bool sparse
             together = heavy_entries(list.buckets).empty() ? std::exp2(std::floor(std::log2(together))) : kFewest;
             double odd = std::fmod(left, together);
             if (apart && odd < 0.5 * together) odd += together;
+            if (odd >= left) return times(left);
             Discrete power = product_of({{&list, together}}, spill, stop);
             if (odd > 0.0) {
                 Discrete all = times(odd);

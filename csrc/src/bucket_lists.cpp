@@ -48,7 +48,8 @@ Discrete discretise(const LossLaw& law, double step, double c_near, double c, do
             out.tail = 2.0 * kTail;
             out.smooth = true;
             // rho is rounded: the exponent of the density moves by x^2/2 times that.
-            out.buckets.mass_err += (p[1] + 4.0 * kRound) * (high * high + 4.0 * high * std::sqrt(rho) + 4.0);
+            const double most = std::max(-low, high);
+            out.buckets.mass_err += (p[1] + 4.0 * kRound) * (most * most + 4.0 * most * std::sqrt(rho) + 4.0);
             break;
         }
         case LawKind::laplace: {
@@ -163,8 +164,9 @@ Discrete discretise(const LossLaw& law, double step, double c_near, double c, do
             out.buckets = collect.finish();
             if (brief)
                 out.loss_err = kMixtureLoss + 4.0 * kRound * std::max(std::fabs(ends[0]), std::fabs(ends[1]));
-            // Exponents with a few roundings each.
-            out.buckets.mass_err += 1e-13 + 8.0 * kRound * (lift + farthest * farthest / (2.0 * s2));
+            // Exponents with a few roundings each; of removals the loss is part of them.
+            out.buckets.mass_err += 1e-13 + 8.0 * kRound * (lift + farthest * farthest / (2.0 * s2)) +
+                                    (removal ? 2.0 * kLibm * (1.0 + (farthest + 0.5) / s2) : 0.0);
             out.smooth = true;
             break;
         }

@@ -159,7 +159,7 @@ LogBounds log_delta_of(const Composition& comp, double epsilon, Method method, S
     if (near && near->points <= kFewPoints) attempt(0.5, near_delta);
     if (content(method.content)) return out;
     // Subsampled steps have nothing but contours and buckets.
-    attempt(expected_samples(comp) > 0.0 ? 0.85 : 0.5,
+    attempt(expected_samples(comp) > 0.0 ? 0.75 : 0.5,
             [&](StopCheck own) { return contour_delta(comp, epsilon, method.content, own); });
     if (content(method.content)) return out;
     if (!(out.log_lower > -kInf))

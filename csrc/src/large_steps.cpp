@@ -46,9 +46,11 @@ constexpr double kMostParts = 60.0;
 constexpr double kLost = -60.0;
 constexpr double kLessThanEstimated = 2.0;
 constexpr double kEnoughBetween = 4.0;
+constexpr std::size_t kManySums = 1024;
 constexpr double kLeastShare = 0.1;
 // A share has so many times its part of the work that is left.
 constexpr double kFairShare = 2.5;
+constexpr double kLeastWork = 0.6;
 // log delta below which one division has to do.
 constexpr double kFarBelow = -1000.0;
 // Where as many steps are sampled on average, or log delta is above this, humps run into each other.
@@ -655,7 +657,7 @@ LogBounds over_shares(const std::vector<Share>& shares, Quantity quantity, doubl
         const double own = std::exp(std::min(wanted - (tail ? s.mass.log_upper : s.estimate), 0.0));
         LogBounds found = {-kInf, 0.0};
         const auto left = static_cast<double>(order.size() - done);
-        const bool ended = within(stop, std::min(1.0, kFairShare / left), [&](StopCheck part) {
+        const bool ended = within(stop, std::clamp(kFairShare / left, kLeastWork, 1.0), [&](StopCheck part) {
             const LogBounds b = ask(order[done], std::clamp(own, kShareWidth * content, 0.5),
                                     wanted - s.mass.log_upper - kNegligibleShare + 2.0, part);
             found = {std::max(found.log_lower, b.log_lower), std::min(found.log_upper, b.log_upper)};
@@ -718,6 +720,15 @@ LogBounds sorted_bounds(const Composition& comp, Quantity quantity, double at, d
         return sum;
     };
     if (!tail && comp_is_one_step(divided)) return with_lost(one_step_over(divided, list, at, stop));
+    // Many sums may lie so close that every contour ends by itself.
+    LogBounds plain = {-kInf, kInf};
+    if (list.size() > kManySums && expected_samples(comp) < kFewSteps) {
+        within(stop, 0.3, [&](StopCheck part) {
+            Divided all(comp, at, part);
+            plain = over_range(all, quantity, at, at, content, -kInf, part);
+        });
+        if (narrow(plain, quantity, content)) return plain;
+    }
     // The steps may have one scale for all of them.
     LogBounds once = {-kInf, kInf};
     if (expected_samples(comp) >= kFewSteps)
@@ -765,7 +776,8 @@ LogBounds sorted_bounds(const Composition& comp, Quantity quantity, double at, d
                                     return over_range(divided, quantity, at, ranges[i].x, own, enough, part);
                                 });
     sum = with_lost(sum);
-    return {std::max(sum.log_lower, once.log_lower), std::min(sum.log_upper, once.log_upper)};
+    return {std::max({sum.log_lower, once.log_lower, plain.log_lower}),
+            std::min({sum.log_upper, once.log_upper, plain.log_upper})};
 }
 
 // How many of some equal Laplace losses lie between the ends, tilted by c: up to which number that is to be looked
@@ -857,15 +869,22 @@ LogBounds without_laplace(const Composition& comp, Quantity quantity, double at,
     const double known = tail ? 0.0 : log_delta_estimate(comp, at, stop) - kLessThanEstimated;
     LogBounds sum = over_shares(
         shares, quantity, content, known, stop, [&](std::size_t i, double own, double enough, StopCheck part) {
-            // Some losses between the ends are enough for one contour.
+            // Some losses between the ends are enough for one contour; with fewer of them others go before it.
             LogBounds best = {-kInf, kInf};
-            if (between_ends(parts[i]) >= kEnoughBetween) {
-                Divided divided(parts[i], at, part);
-                best = Pieces(divided, {}, quantity, at, 1.0, own, enough, part).whole(enough);
-                if (best.log_upper < enough || narrow(best, quantity, own)) return best;
-            }
-            const LogBounds sorted = sorted_bounds(parts[i], quantity, at, own, part);
-            best = {std::max(best.log_lower, sorted.log_lower), std::min(best.log_upper, sorted.log_upper)};
+            const auto done = [&] { return best.log_upper < enough || narrow(best, quantity, own); };
+            const auto tighter = [&](const LogBounds& b) {
+                best = {std::max(best.log_lower, b.log_lower), std::min(best.log_upper, b.log_upper)};
+            };
+            const auto one_contour = [&](StopCheck check) {
+                Divided divided(parts[i], at, check);
+                tighter(Pieces(divided, {}, quantity, at, 1.0, own, enough, check).whole(enough));
+            };
+            const bool first = between_ends(parts[i]) >= kEnoughBetween;
+            if (first) one_contour(part);
+            if (!done())
+                within(part, first ? 1.0 : 0.9,
+                       [&](StopCheck check) { tighter(sorted_bounds(parts[i], quantity, at, own, check)); });
+            if (!done() && !first) one_contour(part);
             return best;
         });
     if (lost > -kInf)

@@ -41,7 +41,7 @@ namespace {
 constexpr double kInf = std::numeric_limits<double>::infinity();
 constexpr double kMaxCopies = 9007199254740992.0;  // 2^53
 // The work of one answer, in nanoseconds of an ordinary machine.
-constexpr double kDeltaWork = 2e9;
+constexpr double kDeltaWork = 2.5e9;
 constexpr double kEpsilonWork = 5e9;
 
 // Bounds the work of an answer, unless the caller has; buckets asked for by name are what was asked for.

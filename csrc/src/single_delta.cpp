@@ -182,8 +182,9 @@ Above sampled_above(const LossLaw& law, const Grid& grid, StopCheck stop) {
             stop);
     }
     out.buckets = collect.finish();
-    // Exponents with a few roundings each.
-    out.buckets.mass_err += 1e-13 + 8.0 * kRound * (out.lift + far * far / (2.0 * s2));
+    // Exponents with a few roundings each; of removals the loss is part of them.
+    out.buckets.mass_err += 1e-13 + 8.0 * kRound * (out.lift + far * far / (2.0 * s2)) +
+                            (removal ? 2.0 * kLibm * (1.0 + (far + 0.5) / s2) : 0.0);
     return out;
 }
 

@@ -55,6 +55,8 @@ constexpr double kLeastWork = 0.6;
 constexpr double kFarBelow = -1000.0;
 // Where as many steps are sampled on average, or log delta is above this, humps run into each other.
 constexpr double kFewSteps = 8.0;
+// Losses of additions with so much noise have one scale.
+constexpr double kMuchNoise = 1.0;
 constexpr double kLarge = -3.0;
 // Nanoseconds of two closed forms.
 constexpr double kClosedWork = 3000.0;
@@ -550,6 +552,13 @@ double expected_samples(const Composition& composition) {
     return sum;
 }
 
+bool much_noise_added(const Composition& comp) {
+    return std::all_of(comp.terms.begin(), comp.terms.end(), [](const Term& t) {
+        return t.law->kind() != LawKind::subsampled_gaussian ||
+               (!step_of(t).removal && step_of(t).sigma >= kMuchNoise);
+    });
+}
+
 bool several_humps(const Composition& comp, double epsilon, StopCheck stop) {
     const Placement place = spectral_placement(comp, epsilon, stop);
     if (!place.valid) return true;
@@ -575,7 +584,7 @@ std::vector<double> first_cuts(Divided& divided, double epsilon, double c, StopC
 }
 
 bool one_scale(const Composition& comp, double epsilon, StopCheck stop) {
-    if (expected_samples(comp) >= kFewSteps) return true;
+    if (expected_samples(comp) >= kFewSteps || much_noise_added(comp)) return true;
     return epsilon >= 0.0 &&
            (log_delta_estimate(comp, epsilon, stop) > kLarge || !several_humps(comp, epsilon, stop));
 }
@@ -731,7 +740,7 @@ LogBounds sorted_bounds(const Composition& comp, Quantity quantity, double at, d
     }
     // The steps may have one scale for all of them.
     LogBounds once = {-kInf, kInf};
-    if (expected_samples(comp) >= kFewSteps)
+    if (expected_samples(comp) >= kFewSteps || much_noise_added(comp))
         within(stop, 0.3, [&](StopCheck part) {
             const LogBounds mass = list.log_mass(0, list.size());
             const LogBounds found = Pieces(divided, {}, quantity, at, tilt, content, -kInf, part).whole(-kInf);

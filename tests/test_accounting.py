@@ -924,6 +924,18 @@ def test_bad_rows_of_saved_losses_are_value_errors(change: dict[str, object]) ->
         acc.PrivacyLoss.from_dict(data | {"version": True})
 
 
+def test_no_copy_is_lost_at_the_limit() -> None:
+    one = acc.from_gaussian(sigma=1e8)
+    most = one * 2**53
+    for more in (lambda: most + one, lambda: acc.compose([most, one]), lambda: one * 3002399751580331 * 3):
+        with pytest.raises(ValueError, match="more than 2\\^53 copies"):
+            more()
+    other = acc.from_laplace(epsilon=1e-9)
+    with pytest.raises(ValueError, match="more than 2\\^53 copies"):
+        (most + other + one).delta(1.0)
+    assert (one * 2**52 + one * 2**52) == most
+
+
 # ---------------------------------------------------------------------------------------- bad input
 
 

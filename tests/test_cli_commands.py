@@ -132,6 +132,23 @@ def test_a_number_beyond_a_double_is_said_of_its_mechanism(capsys, tmp_path):
 # ---------------------------------------------------------------------- calibrate
 
 
+def test_what_is_printed_is_on_the_safe_side(capsys):
+    """Digits that people copy: bounds rounded outward, noise up, epsilon of a release down."""
+    _, out, _ = run(capsys, "account", "gaussian:sigma=50,count=1000", "laplace:epsilon=0.1", "--delta", 1e-6)
+    row = next(line for line in out.splitlines() if line.startswith("1e-06")).split()
+    loss = accounting.from_gaussian(sigma=50.0) * 1000 + accounting.from_laplace(epsilon=0.1)
+    exact = loss.epsilon(1e-6)
+    assert float(row[1]) <= exact.lower < exact.upper <= float(row[2])
+    for sigma in ("1", "1.1", "1.7"):
+        given = (f"gaussian:sigma={sigma},count=52", "laplace:epsilon=0.1")
+        _, out, _ = run(capsys, "calibrate", "programme", *given, "--epsilon", 1.1, "--delta", 1e-6)
+        rows = [line.split() for line in out.splitlines()]
+        noise = {line[0]: float(line[-1]) for line in rows if line and line[0] in ("gaussian", "laplace")}
+        copied = accounting.from_gaussian(sigma=noise["gaussian"]) * 52
+        copied += accounting.from_laplace(epsilon=noise["laplace"])
+        assert copied.delta(1.1).upper <= 1e-6
+
+
 def test_a_programme_is_calibrated_to_the_safe_side(capsys):
     given = ("gaussian:sigma=1,count=52", "laplace:epsilon=1", "discrete_laplace:scale=2")
     found = facts(capsys, "calibrate", "programme", *given, "--epsilon", 1, "--delta", 1e-6)

@@ -316,12 +316,25 @@ bool below_goal(const Composition& comp, double epsilon, double level, Method me
 
 }  // namespace
 
+namespace {
+// Beyond 2^53 some of them would be lost: sums and products of doubles are exact up to there.
+[[noreturn]] void too_many() { throw std::invalid_argument("more than 2^53 copies of one mechanism"); }
+double more_copies(double a, double b) {
+    if (!(a <= kMaxCopies - b)) too_many();
+    return a + b;
+}
+double times_copies(double a, double b) {
+    const double product = a * b;
+    if (!(product <= kMaxCopies && std::fma(a, b, -product) == 0.0)) too_many();
+    return product;
+}
+}  // namespace
+
 PrivacyLoss::PrivacyLoss(std::vector<Entry> entries) {
     auto state = std::make_shared<State>();
     state->entries = std::move(entries);
     for (const Entry& e : state->entries) {
-        if (!(e.copies >= 0.0 && e.copies <= kMaxCopies))
-            throw std::invalid_argument("more than 2^53 copies of one mechanism");
+        if (!(e.copies >= 0.0 && e.copies <= kMaxCopies)) too_many();
         state->symmetric = state->symmetric && e.mechanism->forward == e.mechanism->backward;
     }
     state_ = std::move(state);
@@ -348,8 +361,8 @@ const PrivacyLoss::State& PrivacyLoss::composed() const {
     for (const Entry* e : order) {
         if (e->copies == 0.0) continue;
         if (last != nullptr && last->same(*e->mechanism)) {
-            forward.back().copies += e->copies;
-            backward.back().copies += e->copies;
+            forward.back().copies = more_copies(forward.back().copies, e->copies);
+            backward.back().copies = forward.back().copies;
             continue;
         }
         last = e->mechanism.get();
@@ -368,7 +381,7 @@ PrivacyLoss PrivacyLoss::compose(const PrivacyLoss& other) const {
     all = entries();
     for (const Entry& e : other.entries()) {
         if (!all.empty() && all.back().mechanism->same(*e.mechanism))
-            all.back().copies += e.copies;
+            all.back().copies = more_copies(all.back().copies, e.copies);
         else
             all.push_back(e);
     }
@@ -378,7 +391,7 @@ PrivacyLoss PrivacyLoss::compose(const PrivacyLoss& other) const {
 PrivacyLoss PrivacyLoss::times(double copies) const {
     need_whole(copies, 0.0, kMaxCopies, "copies");
     std::vector<Entry> all = entries();
-    for (Entry& e : all) e.copies *= copies;
+    for (Entry& e : all) e.copies = times_copies(e.copies, copies);
     return PrivacyLoss(std::move(all));
 }
 
@@ -387,7 +400,7 @@ PrivacyLoss PrivacyLoss::compose_all(const std::vector<PrivacyLoss>& losses) {
     for (const PrivacyLoss& l : losses) {
         for (const Entry& e : l.entries()) {
             if (!all.empty() && all.back().mechanism->same(*e.mechanism))
-                all.back().copies += e.copies;
+                all.back().copies = more_copies(all.back().copies, e.copies);
             else
                 all.push_back(e);
         }

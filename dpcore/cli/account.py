@@ -24,6 +24,7 @@ import argparse
 import pathlib
 from typing import Any
 
+from dpcore._rounding import downward, upward
 from dpcore.cli._output import UsageError, add_output_options, number, print_json, print_table, print_text
 
 SUMMARY = "add up releases: epsilon at several deltas"
@@ -65,11 +66,10 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.plot:
         _plot(loss, arguments.plot)
     releases = sum(row.count for row in rows)
+    who = f"The {releases} releases together are" if releases > 1 else "The release is"
     statement = (
-        f"The {releases} releases together are (epsilon, delta)-differentially private for each pair of delta and "
-        "upper epsilon above; no smaller epsilon than the lower one is. Rounding errors are included."
-        if releases > 1
-        else "The release is (epsilon, delta)-differentially private for each delta and upper epsilon above."
+        f"{who} (epsilon, delta)-differentially private for each row above, with the larger of its two bounds, "
+        "and would not be with less than the smaller one. Rounding errors are included."
     )
     if arguments.json:
         facts: dict[str, Any] = {
@@ -96,17 +96,18 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _print(by_delta: list[dict[str, Any]], by_epsilon: list[dict[str, Any]]) -> None:
     if by_delta:
-        rows = [(f"{r['delta']:g}", _digits(r["epsilon_lower"]), _digits(r["epsilon_upper"])) for r in by_delta]
+        rows = [(repr(r["delta"]), *_outward(r["epsilon_lower"], r["epsilon_upper"])) for r in by_delta]
         print_table(("delta", "epsilon at least", "epsilon at most"), rows)
     if by_epsilon:
         if by_delta:
             print()
-        rows = [(f"{r['epsilon']:g}", _digits(r["delta_lower"]), _digits(r["delta_upper"])) for r in by_epsilon]
+        rows = [(repr(r["epsilon"]), *_outward(r["delta_lower"], r["delta_upper"])) for r in by_epsilon]
         print_table(("epsilon", "delta at least", "delta at most"), rows)
 
 
-def _digits(value: float) -> str:
-    return f"{value:.10g}"
+def _outward(lower: float, upper: float) -> tuple[str, str]:
+    """Ten digits, rounded so that the true value stays between them."""
+    return downward(lower, 10), upward(upper, 10)
 
 
 def _plot(loss: Any, name: str) -> None:

@@ -15,7 +15,7 @@ import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from dpcore._rounding import rounded_up
+from dpcore._rounding import downward, rounded_up, upward
 from dpcore.cli._output import (
     Refusal,
     add_command,
@@ -202,10 +202,10 @@ def run_programme(arguments: argparse.Namespace) -> int:
     )
     together = sum(row.count for row in rows)
     statement = (
-        f"With {found.parameter:.6g} times the noise given, "
+        f"With {upward(found.parameter)} times the noise given, "
         f"{'the release is' if together == 1 else f'the {together} releases together are'} "
-        f"({found.epsilon:g}, {found.delta:g})-differentially private; delta is at most "
-        f"{found.delta_upper:.6g}. The questions may depend on earlier answers, as long as the "
+        f"({found.epsilon!r}, {found.delta!r})-differentially private; delta is at most "
+        f"{upward(found.delta_upper)}. The questions may depend on earlier answers, as long as the "
         "noise was fixed beforehand."
     )
     if arguments.json:
@@ -255,6 +255,8 @@ def _factors(make: Callable[[float], PrivacyLoss], epsilon: float, delta: float)
 def _programme_rows(before: list[Any], after: list[Any]) -> list[tuple[str, int, str, str]]:
     out = []
     for old, new in zip(before, after, strict=True):
-        key, _ = _NOISE_PARAMETER[old.name]
-        out.append((old.name, old.count, f"{key} {old.parameters[key]:.6g}", f"{key} {new.parameters[key]:.6g}"))
+        key, sign = _NOISE_PARAMETER[old.name]
+        # What people copy is enough: more noise, or less epsilon, than is needed.
+        needed = (upward if sign > 0 else downward)(new.parameters[key])
+        out.append((old.name, old.count, f"{key} {old.parameters[key]!r}", f"{key} {needed}"))
     return out

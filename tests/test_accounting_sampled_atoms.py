@@ -166,6 +166,79 @@ def test_two_steps_and_atoms(neighbours):
         check(composed, 0.35, *expected(tail, point_delta, atoms, 0.35, infinite), 1e-9, 1e-9)
 
 
+@pytest.mark.parametrize(
+    ("sigma", "rate", "neighbours", "noise", "sensitivity", "copies", "epsilon"),
+    [
+        (0.7, 0.004, "remove", 3.0, 1, 2, 0.4),
+        (0.7, 0.004, "add", 3.0, 1, 2, 0.4),
+        (1.44, 0.00742, "remove", 5.5, 3, 1, 2.0),
+        (2.0, 0.3, "add", 4.0, 2, 2, 0.0),
+    ],
+)
+def test_one_step_and_a_discrete_gaussian(sigma, rate, neighbours, noise, sensitivity, copies, epsilon):
+    """Hundreds of sums, each with the closed form of one step."""
+    with mp.workdps(40):
+        step = Step(sigma, rate, neighbours)
+        s, shift = mp.mpf(noise), mp.mpf(sensitivity)
+        reach = int(20 * noise)
+        single = {n: mp.exp(-(mp.mpf(n) ** 2) / (2 * s**2)) for n in range(-reach, reach + 1)}
+        total = mp.fsum(single.values())
+        masses = {0: mp.mpf(1)}
+        for _ in range(copies):
+            sums = {}
+            for n, a in masses.items():
+                for m, b in single.items():
+                    sums[n + m] = sums.get(n + m, mp.mpf(0)) + a * b / total
+            masses = sums
+        atoms = [(shift / s**2 * (shift / 2 * copies + n), mass) for n, mass in masses.items()]
+        delta = mp.fsum(mass * delta_of(step, mp.mpf(epsilon) - loss) for loss, mass in atoms)
+    composed = accounting.from_subsampled_gaussian(sigma=sigma, rate=rate, neighbours=neighbours)
+    composed += accounting.from_discrete_gaussian(sigma=noise, sensitivity=sensitivity) * copies
+    bounds = composed.delta(epsilon)
+    assert mp.mpf(bounds.lower) <= delta <= mp.mpf(bounds.upper)
+    assert bounds.upper / bounds.lower - 1 < 1e-9
+
+
+BESIDE = {
+    "two removals, a lattice": lambda: (
+        sampled(1.84, 0.000389, 2, "remove") + accounting.from_discrete_gaussian(sigma=33.2575819) * 30,
+        1.331,
+    ),
+    "many removals, one discrete Gaussian": lambda: (
+        sampled(0.581, 0.000167, 336, "remove") + accounting.from_discrete_gaussian(sigma=18.0, sensitivity=3),
+        0.348,
+    ),
+    "additions, two lattices": lambda: (
+        sampled(2.69, 0.000212, 512, "add")
+        + accounting.from_randomized_response(epsilon=0.16) * 38
+        + accounting.from_discrete_gaussian(sigma=8.4, sensitivity=3) * 23,
+        3.927,
+    ),
+    "additions of much noise": lambda: (
+        sampled(2.57, 0.00011, 13813, "add") + accounting.from_discrete_gaussian(sigma=20.0) * 7,
+        0.141,
+    ),
+    "removals, one Laplace": lambda: (
+        sampled(0.871, 0.000139, 3930, "remove") + accounting.from_laplace(epsilon=0.098376) * 1,
+        0.787,
+    ),
+    "epsilon is a sum of losses": lambda: (
+        sampled(0.8, 0.01, 1, "remove")
+        + sampled(1.2, 0.003, 1, "remove")
+        + accounting.from_randomized_response(epsilon=0.3) * 3,
+        0.3,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BESIDE)
+def test_steps_beside_listed_losses_meet_the_buckets(name):
+    composed, epsilon = BESIDE[name]()
+    found, grid = composed.log_delta(epsilon), composed.log_delta(epsilon, engine="buckets")
+    assert max(found.lower, grid.lower) <= min(found.upper, grid.upper)
+    assert found.upper - found.lower < 1e-9
+
+
 LAPLACE = [(0.8, 0.01, "remove", 0.5, 0.3), (0.8, 0.01, "add", 0.5, 0.3), (1.5, 0.002, "remove", 0.2, 0.1)]
 
 

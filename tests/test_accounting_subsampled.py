@@ -296,3 +296,14 @@ def test_many_large_steps(epsilon: float) -> None:
     assert log.upper - log.lower <= 1e-9
     assert grid.lower <= log.upper
     assert log.lower <= grid.upper
+
+
+@pytest.mark.parametrize("exponent", [3, 5, 7, 9])
+def test_width_of_many_steps_is_that_of_their_roundings(exponent: int) -> None:
+    copies = 10**exponent
+    loss = acc.from_subsampled_gaussian(sigma=1.0, rate=copies**-0.5, neighbours="both") * copies
+    bounds = loss.log_delta(3.0)
+    assert bounds.upper - bounds.lower <= max(1e-9, copies * 2.0**-53)
+    # One less is hardly less.
+    near = acc.from_subsampled_gaussian(sigma=1.0, rate=copies**-0.5, neighbours="both") * (copies - 1)
+    assert near.log_delta(3.0).lower <= bounds.upper

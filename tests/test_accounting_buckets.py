@@ -5,6 +5,7 @@ The contours (engine="auto") share nothing with the buckets but the mechanisms' 
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import math
 
@@ -217,3 +218,44 @@ def test_what_no_grid_changes_does_not_end_the_search_for_a_finer_one() -> None:
     assert found.lower <= exact.upper
     assert exact.lower <= found.upper
     assert math.expm1(found.upper - found.lower) < 2e-3  # of 1.8e-4 for which the grid is not to blame
+
+
+def one_addition(sigma: float, rate: float, epsilon: float) -> mp.mpf:
+    """delta of one step, a record added, from normal tails."""
+    s, q, e = mp.mpf(sigma), mp.mpf(rate), mp.mpf(epsilon)
+    rise = (mp.exp(-e) - (1 - q)) / q
+    if rise <= 0:
+        return mp.mpf(0)
+    x = mp.mpf(1) / 2 + s**2 * mp.log(rise)
+    plain = mp.ncdf(x / s)
+    return plain - mp.exp(e) * ((1 - q) * plain + q * mp.ncdf((x - 1) / s))
+
+
+@pytest.mark.parametrize(
+    ("sigma", "rate", "below"),
+    [
+        (0.3, 0.99999, 1e-5),
+        (0.3, 0.999999999, 1e-5),
+        (0.13586814443492065, 0.9999999999850715, 1e-10),
+        (1.0, 1 - 1e-14, 9e-3),
+        (0.0658, 3.33e-11, 5e-12),
+        (1.5, 0.99, 1e-4),
+        (0.5, 0.01, 1e-9),
+    ],
+)
+def test_one_addition_next_to_its_largest_loss(sigma: float, rate: float, below: float) -> None:
+    """Losses there are differences of nearly equal numbers at rates next to 1, and may be one number with all that
+    is above: a cell that begins at the largest loss but for rounding was left out."""
+    loss = acc.from_subsampled_gaussian(sigma=sigma, rate=rate, neighbours="add")
+    epsilon = -math.log1p(-rate) - below
+    with mp.workdps(400):
+        truth = one_addition(sigma, rate, epsilon)
+        steps = [None, *(below * 10.0 ** (-k / 7) for k in range(-7, 14))]
+        steps += [1.4457531511493971e-12 * (1 + k * 1e-5) for k in range(-4, 5)] if below == 1e-10 else []
+        for step in steps:
+            with contextlib.suppress(ValueError):  # more buckets than there may be
+                found = loss.delta(epsilon, engine="buckets", **({} if step is None else {"step": step}))
+                assert found.lower <= truth <= found.upper, step
+        found = loss.delta(epsilon)
+        assert found.lower <= truth <= found.upper
+    assert loss.delta(math.nextafter(loss.max_loss, 0.0), engine="buckets").lower == 0.0

@@ -65,9 +65,11 @@ void integrate(Collector& out, double step, double low, double high, double long
     std::size_t turns = 0;
     for (double m = from; m <= last; m += 1.0) {
         const double stop = std::min(loss_high, offset + half * (m + 1.0));
-        if (!(stop > start)) continue;
+        // The last one has all that is left, also where it begins at the largest loss but for rounding.
+        if (!(stop > start) && m != last) continue;
         double a = edge;
         double b = m == last ? (rising ? high : low) : x_of(stop);
+        b = rising ? std::max(a, b) : std::min(a, b);  // rounding must not turn a panel round
         edge = b;
         start = stop;
         if (a > b) std::swap(a, b);

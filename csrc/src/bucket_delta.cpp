@@ -510,7 +510,8 @@ bool in_a_valley(const Composition& comp, const Term& sampled, double epsilon, S
 LogBounds thorough_delta(const Composition& comp, double epsilon, const BucketQuery& query, StopCheck stop) {
     if (comp.terms.size() == 1 && comp.terms[0].copies == 1.0 && detail::has_single_delta(*comp.terms[0].law)) {
         const LossLaw& law = *comp.terms[0].law;
-        return add_infinite_mass(comp, detail::single_delta_within(law, epsilon, query.width, stop));
+        const LogBounds found = detail::single_delta_within(law, epsilon, query.width, stop);
+        return intersected(trivial_delta(comp, epsilon), add_infinite_mass(comp, found));
     }
     const Plan plan = place_plan(comp, epsilon, stop);
     // No saddle point, or losses next to the range of double: what holds without a grid.

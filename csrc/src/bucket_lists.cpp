@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "bin_masses.hpp"
+#include "subsampled_step.hpp"
 
 namespace dpcore::detail {
 
@@ -75,11 +76,8 @@ Discrete discretise(const LossLaw& law, double step, double c_near, double c, do
             const double share0 = 1.0 / (1.0 + (1.0 - q) / q * std::exp(0.5 / s2));
             double low = -reach * s - 1.0 - std::max(0.0, removal ? -(1.0 + c) : c_far) * share0;
             double high = reach * s + power;
-            const auto lambda = [=](double x) {
-                const double y = (x - 0.5) / s2;
-                return y < 30.0 ? std::log1p(q * std::expm1(y))
-                                : y + std::log(q) + std::log1p((1.0 - q) / q * std::exp(-y));
-            };
+            const SubsampledStep sampled = {s, q, removal};
+            const auto lambda = [=](double x) { return sampled.lambda(x); };
             out.tail = 6.0 * kTail;
             double lift = 0.0;  // of the logarithm of the density, where it would underflow
             if (!outputs.all()) {
@@ -152,18 +150,15 @@ Discrete discretise(const LossLaw& law, double step, double c_near, double c, do
             else
                 integrate(
                     collect, step, low, high, longest, [=](double x) { return sign * lambda(x); },
-                    [=](double l) {
-                        const double v = std::expm1(sign * l) / q;
-                        return v > -1.0 ? std::min(high, std::max(low, 0.5 + s2 * std::log1p(v))) : low;
-                    },
+                    [=](double l) { return std::min(high, std::max(low, sampled.place(sign * l))); },
                     [=](double x, double loss) {
                         return std::exp(lift - x * x / (2.0 * s2) + (removal ? loss : 0.0)) *
                                0.39894228040143267794 / s;
                     },
                     check);
             out.buckets = collect.finish();
-            if (brief)
-                out.loss_err = kMixtureLoss + 4.0 * kRound * std::max(std::fabs(ends[0]), std::fabs(ends[1]));
+            out.loss_err = brief ? kMixtureLoss + 4.0 * kRound * std::max(std::fabs(ends[0]), std::fabs(ends[1]))
+                                 : sampled.largest_lambda_err(low, high);
             // Exponents with a few roundings each; of removals the loss is part of them.
             out.buckets.mass_err += 1e-13 + 8.0 * kRound * (lift + farthest * farthest / (2.0 * s2)) +
                                     (removal ? 2.0 * kLibm * (1.0 + (farthest + 0.5) / s2) : 0.0);

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "bin_masses.hpp"
+#include "subsampled_step.hpp"
 
 namespace dpcore::detail {
 
@@ -88,37 +89,17 @@ Above gaussian_above(const LossLaw& law, const Grid& grid, StopCheck stop) {
     return out;
 }
 
-// Outputs x of N(0, s2), or of its mixture with N(1, s2), whose loss is log W or -log W, W = 1 - q + q e^y,
-// y = (x - 1/2)/s2.
-struct Sampled {
-    explicit Sampled(const LossLaw& law) {
-        const std::vector<double> p = law.parameters();  // sigma, rate, whether a record is removed
-        s = p[0];
-        q = p[1];
-        removal = p[2] != 0.0;
-        s2 = s * s;
-        sign = removal ? 1.0 : -1.0;
-    }
-    double lambda(double x) const {
-        const double y = (x - 0.5) / s2;
-        return y < 30.0 ? std::log1p(q * std::expm1(y))
-                        : y + std::log(q) + std::log1p((1.0 - q) / q * std::exp(-y));
-    }
-    double output(double loss) const {
-        const double v = std::expm1(sign * loss) / q;
-        return v > -1.0 ? 0.5 + s2 * std::log1p(v) : -kInf;
-    }
-
-    double s, q, s2, sign;
-    bool removal;
-};
+SubsampledStep step_of(const LossLaw& law) {
+    const std::vector<double> p = law.parameters();  // sigma, rate, whether a record is removed
+    return {p[0], p[1], p[2] != 0.0};
+}
 
 Above sampled_above(const LossLaw& law, const Grid& grid, StopCheck stop) {
-    const Sampled sampled(law);
-    const double s = sampled.s;
+    const SubsampledStep sampled = step_of(law);
+    const double s = sampled.sigma;
     const double q = sampled.q;
-    const double s2 = sampled.s2;
-    const double sign = sampled.sign;
+    const double s2 = s * s;
+    const double sign = sampled.sign();
     const bool removal = sampled.removal;
     const auto lambda = [=](double x) { return sampled.lambda(x); };
     const double epsilon = grid.epsilon;
@@ -135,10 +116,16 @@ Above sampled_above(const LossLaw& law, const Grid& grid, StopCheck stop) {
     // From the output at which the loss is `first`, outwards, until what is left is nothing beside delta.
     const double piece = 0.125 * s;
     const double edge = kLowest * s + 1.0;
-    const double from = sign * std::max(-edge, sign * sampled.output(first));  // may lie beyond the other end
+    const double from =
+        sign * std::max(-edge, sign * sampled.place(sign * first));  // may lie beyond the other end
     const double farthest = std::max(sign * from, removal ? 1.0 : 0.0) + 14.0 * s;
-    refuse((farthest - sign * from) / piece);
     Above out;
+    // No output has such a loss, but for roundings: nothing is known then.
+    if (!std::isfinite(from)) {
+        out.log_missing = kInf;
+        return out;
+    }
+    refuse((farthest - sign * from) / piece);
     double top = -kInf, sum = 0.0, peak = -kInf;  // delta is about e^top sum
     double to = from;
     for (double t = sign * from; t < farthest;) {
@@ -172,10 +159,11 @@ Above sampled_above(const LossLaw& law, const Grid& grid, StopCheck stop) {
         integrate_mixture(collect, step, low, high, longest, s2, q, removal, loss_low, loss_high, stop);
         out.loss_err = kMixtureLoss + 4.0 * kRound * std::max(std::fabs(loss_low), std::fabs(loss_high));
     } else {
+        out.loss_err = sampled.largest_lambda_err(low, high);
         const double lift = out.lift;
         integrate(
             collect, step, low, high, longest, [=](double x) { return sign * lambda(x); },
-            [=](double l) { return std::min(high, std::max(low, sampled.output(l))); },
+            [=](double l) { return std::min(high, std::max(low, sampled.place(sign * l))); },
             [=](double x, double loss) {
                 return std::exp(lift - x * x / (2.0 * s2) + (removal ? loss : 0.0)) * kInverseRootTwoPi / s;
             },
@@ -238,6 +226,7 @@ LogBounds single_delta(const LossLaw& law, double epsilon, double step, StopChec
         law.kind() == LawKind::gaussian ? gaussian_above(law, grid, stop) : sampled_above(law, grid, stop);
     const Buckets& b = above.buckets;
     const std::size_t n = b.upper.mass.size();
+    if (n == 0) return {-kInf, kInf};
     const double slip =
         above.loss_err + 8.0 * kRound * (std::fabs(epsilon) + std::fabs(b.loss(0)) + std::fabs(b.loss(n - 1)));
     const Sums sums = pays(b, epsilon, slip);
@@ -266,11 +255,11 @@ LogBounds single_delta_within(const LossLaw& law, double epsilon, double width, 
         const double sd = std::sqrt(2.0 * rho);
         scale = sd / std::max(1.0, (epsilon - rho) / sd);
     } else {
-        const Sampled sampled(law);
-        const double x = std::max(-kLowest * sampled.s, sampled.sign * sampled.output(epsilon));
-        const double next = x + sampled.s / std::max(1.0, x / sampled.s);
-        const double loss = sampled.sign * sampled.lambda(sampled.sign * x);
-        scale = sampled.sign * sampled.lambda(sampled.sign * next) - loss;
+        const SubsampledStep sampled = step_of(law);
+        const double sign = sampled.sign();
+        const double x = std::max(-kLowest * sampled.sigma, sign * sampled.place(sign * epsilon));
+        const double next = x + sampled.sigma / std::max(1.0, x / sampled.sigma);
+        scale = sign * sampled.lambda(sign * next) - sign * sampled.lambda(sign * x);
     }
     constexpr double kFirst = 8.0;
     constexpr int kFiner = 4;
@@ -286,12 +275,15 @@ LogBounds single_delta_within(const LossLaw& law, double epsilon, double width, 
             step *= 16.0;
             continue;
         }
-        out = {std::max(out.log_lower, found.log_lower), std::min(out.log_upper, found.log_upper)};
+        const LogBounds both = {std::max(out.log_lower, found.log_lower),
+                                std::min(out.log_upper, found.log_upper)};
+        // Bounds that contradict each other would show a fault: then nothing is known.
+        if (!(both.log_lower <= both.log_upper)) return {-kInf, kInf};
+        out = both;
         const double now = std::expm1(out.log_upper - out.log_lower);
         if (now <= width) break;
         step *= std::max(1.0 / 64.0, std::sqrt(0.4 * width / now));
     }
-    if (!(out.log_upper < kInf)) refuse(kInf);
     return out;
 }
 

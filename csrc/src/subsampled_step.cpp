@@ -53,6 +53,18 @@ double SubsampledStep::lambda_err(double x, double lambda_value, double x_err) c
     return 1.01 * (relative + share * y_err) + kLibm * std::fabs(lambda_value);
 }
 
+double SubsampledStep::largest_lambda_err(double low, double high) const {
+    // lambda_err with the share, which rises with x, at its largest. share |y| rises with y from 1 on; for y < 0
+    // it is at most 1 where q <= 1/2, and else -log(1 - q) + 1: with e^y = (1 - q) e^-u the share is at most e^-u.
+    const double y = exponent(high);
+    const double share = posterior(high);
+    const double loss = std::max(std::fabs(lambda(low)), std::fabs(lambda(high)));
+    double err = share * (32.0 + 8.0 * std::max(1.0, std::fabs(y))) + 32.0 * loss;
+    if (y >= 30.0) err += 32.0 + 4.0 * std::fabs(std::log(q));
+    if (q > 0.5) err += 16.0 - 4.0 * std::log1p(-q);
+    return err * kRound;
+}
+
 double SubsampledStep::mode(double p) const {
     // x - p r(x) rises through its root, which lies between p r(0) and 0.
     double low = p * posterior(0.0);

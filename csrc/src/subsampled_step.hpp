@@ -42,15 +42,24 @@ struct SubsampledStep {
         // Next to a rate of 1 that is -1 but for its last digits; 1 - q is exact there.
         return less_one < -0.5 ? std::log((1.0 - q) + q * std::exp(y)) : std::log1p(less_one);
     }
-    // The output at which Lambda is `level`, which is above log(1 - q); also where e^level is beyond the range of
-    // double.
+    // The output at which Lambda is `level`, also where e^level is beyond the range of double; minus infinity
+    // where that is not above log(1 - q). Its roundings are like those of a level that is off by some roundings
+    // of 1.
     double place(double level) const {
-        const double y = level < 30.0 ? std::log1p(std::expm1(level) / q)
-                                      : level - std::log(q) + std::log1p((q - 1.0) * std::exp(-level));
+        double y = level - std::log(q) + std::log1p((q - 1.0) * std::exp(-level));
+        if (level < 30.0) {
+            // As in lambda: next to a rate of 1 the first form would cancel, and 1 - q is exact.
+            const double rise = std::expm1(level) / q;
+            const bool near_one = q > 0.5 && rise < -0.5;
+            y = near_one ? std::log(std::max(0.0, (std::exp(level) - (1.0 - q)) / q))
+                         : std::log1p(std::max(-1.0, rise));
+        }
         return 0.5 + sigma * sigma * y;
     }
     // Absolute error of lambda as computed above; x itself is off by x_err.
     double lambda_err(double x, double lambda_value, double x_err) const;
+    // That of every lambda, and of levels for `place`, at outputs from low to high.
+    double largest_lambda_err(double low, double high) const;
     double posterior(double x) const {
         return 1.0 / (1.0 + (1.0 - q) / q * std::exp(std::min(-exponent(x), 700.0)));
     }

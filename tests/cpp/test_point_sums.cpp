@@ -1,5 +1,5 @@
-// Sums over points against the same sums one by one: of a Gaussian law, in closed form, and of sampled steps, by one
-// contour for every point.
+// Sums over points against the same sums one by one: of a Gaussian law, in closed form, and of sampled steps, by
+// one contour for every point.
 #include "../../csrc/src/point_sums.hpp"
 
 #include <cmath>
@@ -52,9 +52,9 @@ TEST(sums_over_points_of_a_gaussian_loss) {
                 for (const Quantity quantity : {Quantity::delta, Quantity::tail}) {
                     double want = 0.0;
                     for (const WeightedPoint& p : all)
-                        want += std::exp(p.log_weight) *
-                                (quantity == Quantity::delta ? gaussian_delta(comp, p.x)
-                                                             : dpcore::normal_tail((p.x - mean) * sigma));
+                        want += std::exp(p.log_weight) * (quantity == Quantity::delta
+                                                              ? gaussian_delta(comp, p.x)
+                                                              : dpcore::normal_tail((p.x - mean) * sigma));
                     const LogBounds found = dpcore::detail::point_sums(comp, quantity, all, -kInf, {});
                     // The reference is good to 1e-12.
                     CHECK(found.log_lower <= std::log(want) + 1e-12);
@@ -67,7 +67,8 @@ TEST(sums_over_points_of_a_gaussian_loss) {
                     CHECK(std::log(want) - 1e-12 <= less.log_upper);
                     CHECK(less.log_upper - less.log_lower < 1e-3);
                     for (const double c : {0.3 * sigma, 3.0 * sigma})
-                        CHECK(std::log(want) <= dpcore::detail::log_point_moment(comp, quantity, all, c, {}) + 1e-12);
+                        CHECK(std::log(want) <=
+                              dpcore::detail::log_point_moment(comp, quantity, all, c, {}) + 1e-12);
                 }
             }
         }

@@ -16,7 +16,7 @@ import math
 import time
 
 import numpy as np
-from scan_buckets import pair
+from _scan import drawn, quantiles
 
 from dpcore import accounting
 
@@ -32,30 +32,15 @@ def steps(rng: np.random.Generator, few: bool) -> tuple[accounting.PrivacyLoss, 
     return law * copies, f"subsampled({sigma}, {rate}, {neighbours}) x {copies}"
 
 
+KINDS = ("Laplace", "Gaussian", "discrete Laplace", "discrete Gaussian", "response", "approximate", "pair")
+
+
 def other(rng: np.random.Generator) -> tuple[accounting.PrivacyLoss, str]:
     copies = int(10 ** rng.uniform(0, 3))
     scale = math.sqrt(copies) * 10 ** rng.uniform(0, 1.5)
     short = rng.random() < 0.5
-    value = max(0.3, float(f"{scale:.2g}") if short else scale)
-    inverse = float(f"{1 / scale:.2g}") if short else 1 / scale
     sensitivity = int(rng.integers(1, 4))
-    kind = rng.integers(0, 7)
-    if kind == 0:
-        law, name = accounting.from_laplace(epsilon=inverse), f"Laplace({inverse})"
-    elif kind == 1:
-        law, name = accounting.from_gaussian(sigma=value), f"Gaussian({value})"
-    elif kind == 2:
-        law = accounting.from_discrete_laplace(scale=value, sensitivity=sensitivity)
-        name = f"discrete Laplace({value}, {sensitivity})"
-    elif kind == 3:
-        law = accounting.from_discrete_gaussian(sigma=value, sensitivity=sensitivity)
-        name = f"discrete Gaussian({value}, {sensitivity})"
-    elif kind == 4:
-        law, name = accounting.from_randomized_response(epsilon=inverse), f"response({inverse})"
-    elif kind == 5:
-        law, name = accounting.from_approximate(epsilon=inverse, delta=1e-12), f"approximate({inverse})"
-    else:
-        law, name = pair(rng, min(3.0, 1 / scale))
+    law, name = drawn(rng, KINDS[rng.integers(0, 7)], scale, short, sensitivity)
     return law * copies, f"{name} x {copies}"
 
 
@@ -71,9 +56,9 @@ def main() -> None:
     compared = 0
     start = time.process_time()
     while time.process_time() - start < given.seconds:
-        drawn = [steps(rng, given.steps == "few")] + [other(rng) for _ in range(int(rng.integers(1, 3)))]
-        loss = accounting.compose([law for law, _ in drawn])
-        name = " + ".join(name for _, name in drawn)
+        releases = [steps(rng, given.steps == "few")] + [other(rng) for _ in range(int(rng.integers(1, 3)))]
+        loss = accounting.compose([law for law, _ in releases])
+        name = " + ".join(name for _, name in releases)
         finite = math.isfinite(loss.variance)
         spread = math.sqrt(max(loss.variance, 0.0)) if finite else 1.0
         eps = float(max(0.0, (loss.mean if finite else 0.0) + rng.choice([0, 1, 2, 4, 8]) * spread))
@@ -91,11 +76,6 @@ def main() -> None:
             compared += 1
             if max(found.lower, grid.lower) > min(found.upper, grid.upper):
                 raise SystemExit(f"bounds disagree at {eps}: {name}, {found}, {grid}")
-
-    def quantiles(values: list[float]) -> str:
-        half, most, nearly_all = np.quantile(values, [0.5, 0.9, 0.99])
-        ranks = f"median {half:.2g}, 9 of 10 below {most:.2g}, 99 of 100 below {nearly_all:.2g}"
-        return f"{ranks}, most {max(values):.2g}"
 
     wide = sum(not width <= ASKED for width in widths)
     print(f"{len(widths)} deltas, {wide} wider than {ASKED}; {compared} compared with buckets, none disjoint")

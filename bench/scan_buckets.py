@@ -17,6 +17,7 @@ import math
 import time
 
 import numpy as np
+from _scan import drawn, quantiles
 
 from dpcore import accounting
 
@@ -24,46 +25,32 @@ ASKED = 1e-4
 SLOW = 5.0  # seconds
 
 
-def pair(rng: np.random.Generator, size: float) -> tuple[accounting.PrivacyLoss, str]:
-    outcomes = int(rng.integers(3, 13))
-    q = rng.dirichlet(np.ones(outcomes))
-    p = q * np.exp(size * rng.uniform(-1, 1, outcomes))
-    p /= p.sum()
-    return accounting.from_pmf(p, q), f"pair of {outcomes}, losses {np.log(p / q).round(4).tolist()}"
+KINDS = (
+    "Laplace",
+    "Gaussian",
+    "discrete Laplace",
+    "discrete Gaussian",
+    "response",
+    "subsampled",
+    "pure",
+    "approximate",
+    "pair",
+)
 
 
 def release(rng: np.random.Generator) -> tuple[accounting.PrivacyLoss, str]:
     copies = int(10 ** rng.uniform(0, 6))
     scale = math.sqrt(copies) * 10 ** rng.uniform(-0.5, 1.5)
     short = rng.random() < 0.5
-    value = max(0.3, float(f"{scale:.2g}") if short else scale)
-    inverse = float(f"{1 / scale:.2g}") if short else 1 / scale
     sensitivity = int(rng.integers(1, 4))
-    kind = rng.integers(0, 9)
-    if kind == 0:
-        law, name = accounting.from_laplace(epsilon=inverse), f"Laplace({inverse})"
-    elif kind == 1:
-        law, name = accounting.from_gaussian(sigma=value), f"Gaussian({value})"
-    elif kind == 2:
-        law = accounting.from_discrete_laplace(scale=value, sensitivity=sensitivity)
-        name = f"discrete Laplace({value}, {sensitivity})"
-    elif kind == 3:
-        law = accounting.from_discrete_gaussian(sigma=value, sensitivity=sensitivity)
-        name = f"discrete Gaussian({value}, {sensitivity})"
-    elif kind == 4:
-        law, name = accounting.from_randomized_response(epsilon=inverse), f"response({inverse})"
-    elif kind == 5:
+    kind = KINDS[rng.integers(0, 9)]
+    if kind == "subsampled":
         rate = float(f"{10 ** rng.uniform(-3, -0.1):.2g}")
         sigma = max(0.5, float(f"{scale * rate:.2g}"))
         law = accounting.from_subsampled_gaussian(sigma=sigma, rate=rate)
         name = f"subsampled({sigma}, {rate})"
-    elif kind == 6:
-        law, name = accounting.from_pure(epsilon=inverse), f"pure({inverse})"
-    elif kind == 7:
-        law = accounting.from_approximate(epsilon=inverse, delta=1e-12)
-        name = f"approximate({inverse})"
     else:
-        law, name = pair(rng, min(3.0, 1 / scale))
+        law, name = drawn(rng, kind, scale, short, sensitivity)
     return law * copies, f"{name} x {copies}"
 
 
@@ -78,9 +65,9 @@ def main() -> None:
     refused = 0
     start = time.process_time()
     while time.process_time() - start < given.seconds:
-        drawn = [release(rng) for _ in range(int(rng.integers(1, 4)))]
-        loss = accounting.compose([law for law, _ in drawn])
-        name = " + ".join(name for _, name in drawn)
+        releases = [release(rng) for _ in range(int(rng.integers(1, 4)))]
+        loss = accounting.compose([law for law, _ in releases])
+        name = " + ".join(name for _, name in releases)
         finite = math.isfinite(loss.variance)
         spread = math.sqrt(max(loss.variance, 0.0)) if finite else 1.0
         eps = max(0.0, (loss.mean if finite else 1.0) + rng.choice([0, 1, 3, 8, 20, 30]) * spread)
@@ -104,11 +91,6 @@ def main() -> None:
         if given.list and not (widths[-1] <= ASKED and times[-1] <= SLOW):
             sides = f"{found.upper - exact.upper:.1e} above, {exact.lower - found.lower:.1e} below"
             print(f"{widths[-1]:.1e} ({sides}) in {times[-1]:.2f} s at {eps}: {name}", flush=True)
-
-    def quantiles(values: list[float]) -> str:
-        half, most, nearly_all = np.quantile(values, [0.5, 0.9, 0.99])
-        ranks = f"median {half:.2g}, 9 of 10 below {most:.2g}, 99 of 100 below {nearly_all:.2g}"
-        return f"{ranks}, most {max(values):.2g}"
 
     wide = sum(not width <= ASKED for width in widths)
     print(f"{len(widths)} deltas, {wide} wider than {ASKED}; {refused} refused")

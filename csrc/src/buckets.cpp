@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <stdexcept>
+#include <string>
 
 #include "bucket_lists.hpp"
 
@@ -94,7 +95,13 @@ Buckets Buckets::self_compose(std::uint64_t copies, StopCheck stop) const {
     out.upper.mass = out.lower.mass = {1.0};
     if (copies == 0) return out;
     // All of them, before the first product.
-    refuse(static_cast<double>(copies) * static_cast<double>(upper.mass.size() - 1) + 1.0);
+    const double most = std::floor((static_cast<double>(kMaxBuckets) - 1.0) /
+                                   std::max(1.0, static_cast<double>(upper.mass.size()) - 1.0));
+    if (!(static_cast<double>(copies) <= most))
+        throw std::length_error("copies must be at most " + std::to_string(static_cast<std::uint64_t>(most)) +
+                                " for lists of " + std::to_string(upper.mass.size()) + " buckets, got " +
+                                std::to_string(copies) + ": the bucket engine would need more than its limit of " +
+                                std::to_string(kMaxBuckets) + "; coarsen them, or ask for a wider step");
     Buckets power = *this;
     bool started = false;
     while (true) {

@@ -6,7 +6,7 @@
 //            engines behind them, for the heaviest sums first and until the rest is negligible. Nothing is
 //            smoothed, and each piece has a contour of its own: sums of large mass next to epsilon, or on both
 //            sides of it with nothing between, do no harm.
-// Domain:    discrete Gaussian, discrete Laplace, randomised response, approximate DP beside anything; up to 2^14
+// Domain:    discrete Gaussian, discrete Laplace, randomised response, approximate DP beside anything; up to 2^15
 //            points for a law, 2^21 sums in all (point by point), 2^14 (asked).
 // Guarantee: lower <= truth <= upper. Masses have relative errors; what is left out weighs at most its tilted mass
 //            times exp(K(c) - eps c) times the largest payoff.

@@ -68,6 +68,13 @@ LogBounds rest_delta(const Composition& comp, double epsilon, double width, Stop
 }
 }  // namespace
 
+// Whether something beside sampled steps has atoms.
+bool beside_atoms(const Composition& comp) {
+    return std::any_of(comp.terms.begin(), comp.terms.end(), [](const Term& t) {
+        return t.law->kind() != LawKind::subsampled_gaussian && t.law->kind() != LawKind::gaussian;
+    });
+}
+
 bool single(const Composition& comp, LawKind kind) {
     return comp.terms.size() == 1 && comp.terms[0].copies == 1.0 && comp.terms[0].law->kind() == kind;
 }
@@ -99,6 +106,17 @@ LogBounds contour_delta(const Composition& comp, double epsilon, double content,
     const double about = log_delta_estimate(comp, epsilon, stop);
     const bool later = samples < kFewSamples && !std::isfinite(comp.max_loss) && about < kSmall &&
                        several_humps(comp, epsilon, stop);
+    // Beside atoms hardly any contour ends by itself.
+    if (beside_atoms(comp)) {
+        within(stop, 0.3, one);
+        if (!narrow())
+            within(stop, 0.5, [&](StopCheck own) {
+                if (const auto smooth = smoothed_delta(comp, epsilon, kSmoothedShare * content, own))
+                    out = intersect(out, *smooth);
+            });
+        if (!narrow() && !(about < kFarBelow)) within(stop, 0.9, sorted);
+        return out;
+    }
     if (later) within(stop, about < kFarBelow ? 0.1 : 0.7, sorted);
     if (!narrow()) within(stop, 0.5, one);
     if (!narrow() && !later && !(about < kFarBelow)) within(stop, 0.9, sorted);

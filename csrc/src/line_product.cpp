@@ -21,6 +21,7 @@ constexpr double kMostCopies = 1e6;  // of atoms: rounding errors grow with thei
 constexpr double kBlockWork = 300.0;
 constexpr double kPartWork = 120.0;
 constexpr double kPeriodicWork = 150.0;
+constexpr double kStepSumWork = 0.6;  // of a term of a step at a node
 
 // Loops run over multiples of this many nodes.
 constexpr std::size_t kLanes = 8;
@@ -95,6 +96,10 @@ bool LineProduct::accepts(const Composition& comp) {
     for (const Term& t : comp.terms) {
         const LawKind kind = t.law->kind();
         if (kind == LawKind::laplace || kind == LawKind::gaussian) continue;
+        if (kind == LawKind::subsampled_gaussian) {
+            if (!(t.copies <= kMostCopies)) return false;
+            continue;
+        }
         if (is_periodic(*t.law)) {
             atoms += std::min(t.law->atom_count(), kTurnedAtoms);
         } else {
@@ -210,6 +215,17 @@ LineProduct::LineProduct(const Composition& comp, double c, double spacing, Stop
             rho_ += part;
             rho_rel_ = std::max(rho_rel_, gaussian_rho_err(*term.law) + 8.0 * kRound);
             scale_err_ += std::fabs(log_mass) * rho_rel_;
+        } else if (kind == LawKind::subsampled_gaussian) {
+            const std::vector<double> p = term.law->parameters();
+            Steps own = {std::make_unique<FarStep>(SubsampledStep{p[0], p[1], p[2] != 0.0}, c, h_,
+                                                   static_cast<double>(kBlock) * h_, term.copies, stop),
+                         term.copies};
+            known_ = known_ && own.one->known();
+            log_mass = term.copies * own.one->log_mass();
+            scale_err_ += term.copies * own.one->log_mass_err();
+            err_ += term.copies * own.one->log_mass_err();
+            power_err_ += term.copies * kComplexOp;
+            steps_.push_back(std::move(own));
         } else if (is_periodic(*term.law)) {
             Periodic own = {PeriodicLine(*term.law, c, term.copies, stop), term.copies};
             log_mass = term.copies * own.line.log_mass();
@@ -271,7 +287,7 @@ double LineProduct::weight() const {
     for (const Factor& f : few_) parts += static_cast<double>(f.parts.size());
     parts = std::min(parts, kSoonDead);
     for (const Factor& f : many_) parts += static_cast<double>(f.parts.size());
-    return 1.0 + std::max(0.0, parts - 256.0) / 256.0 + static_cast<double>(periodic_.size());
+    return 1.0 + std::max(0.0, parts - 256.0) / 256.0 + static_cast<double>(periodic_.size() + steps_.size());
 }
 
 LineProduct::Windows LineProduct::windows(double outside) const {
@@ -307,7 +323,12 @@ void LineProduct::multiply_by(const Factor& f, double start, std::size_t count) 
     }
     bound_of(b_.data(), turned_rel_.data(), m_re_.data(), m_im_.data(), f.copies, kSlack * f.err, kSlack * f.slope,
              start, h_, count);
-    for (auto n = static_cast<std::uint64_t>(f.copies); n > 0; n >>= 1U) {
+    raise(f.copies, count);
+}
+
+// The product times a power of m_, whose moduli are at most b_.
+void LineProduct::raise(double copies, std::size_t count) {
+    for (auto n = static_cast<std::uint64_t>(copies); n > 0; n >>= 1U) {
         if ((n & 1U) != 0U) {
             multiply(re_.data(), im_.data(), m_re_.data(), m_im_.data(), count);
             multiply(turned_.data(), b_.data(), count);
@@ -316,36 +337,47 @@ void LineProduct::multiply_by(const Factor& f, double start, std::size_t count) 
     }
 }
 
-// bound_ collects the moduli of the periodic factors, rel_ their relative errors, infinite where only the modulus
-// is bounded.
+// After their bound at this block.
+void LineProduct::multiply_by(const Steps& steps, double start, std::size_t count) {
+    steps.one->values(m_re_.data(), m_im_.data(), count);
+    bound_of(b_.data(), turned_rel_.data(), m_re_.data(), m_im_.data(), steps.copies, kSlack * steps.one->err(),
+             kSlack * steps.one->slope(), start, h_, count);
+    raise(steps.copies, count);
+}
+
+// bound_ collects the moduli of the factors that are known by their logarithms, rel_ their relative errors,
+// infinite where only the modulus is bounded.
+void LineProduct::multiply_power(std::size_t j, const Logarithm& v, double copies) {
+    const double one = std::exp(std::min(v.value.re, 1.0));  // of one copy
+    const double off = copies * (v.err + v.slip / one);
+    if (!(off < 1e-4)) {  // nearly a zero; an infinite err says that the value is an upper bound
+        const double most = one * std::exp(v.err < 1.0 ? v.err : (std::isinf(v.err) ? 0.0 : kInf)) + v.slip;
+        const double power = std::exp(copies * std::log(most)) * (1.0 + 1e-9);
+        bound_[j] *= power < 1.0 ? power : 1.0;  // also where it is not a number
+        rel_[j] = kInf;
+        return;
+    }
+    const double log_size = copies * v.value.re;
+    const double size = std::exp(std::min(log_size, 1.0));
+    const double phase = copies * v.value.im;
+    const double rel = off + 2.0 * kLibm + kComplexOp +
+                       4.0 * kRound * (4.0 + std::fabs(phase) + std::fabs(log_size) + copies * v.size);
+    rel_[j] += rel;
+    bound_[j] *= std::min(1.0, size * std::exp(rel));
+    const double x = size * std::cos(phase);
+    const double y = size * std::sin(phase);
+    const double re = re_[j] * x - im_[j] * y;
+    im_[j] = re_[j] * y + im_[j] * x;
+    re_[j] = re;
+}
+
 void LineProduct::multiply_by(const Periodic& p, double start, std::size_t count) {
+    const double log_mass = p.line.log_mass();
     for (std::size_t j = 0; j < count; ++j) {
-        const double t = start + static_cast<double>(j) * h_;
-        const PeriodicLine::Node v = p.line.at(t);
-        const double log_mass = p.line.log_mass();
-        const double one = std::exp(std::min(v.value.re - log_mass, 1.0));  // of one copy
-        const double off = p.copies * (v.err + v.slip / one);
-        if (!(off < 1e-4)) {  // nearly a zero; an infinite err says that the value is an upper bound
-            const double most = one * std::exp(v.err < 1.0 ? v.err : (std::isinf(v.err) ? 0.0 : kInf)) + v.slip;
-            const double power = std::exp(p.copies * std::log(most)) * (1.0 + 1e-9);
-            bound_[j] *= power < 1.0 ? power : 1.0;  // also where it is not a number
-            rel_[j] = kInf;
-            continue;
-        }
-        const double log_size = p.copies * (v.value.re - log_mass);
-        const double size = std::exp(std::min(log_size, 1.0));
-        const double phase = p.copies * v.value.im;
-        const double rel = off + 2.0 * kLibm + kComplexOp +
-                           4.0 * kRound *
-                               (4.0 + std::fabs(phase) + std::fabs(log_size) +
-                                p.copies * (std::fabs(v.value.re) + std::fabs(log_mass)));
-        rel_[j] += rel;
-        bound_[j] *= std::min(1.0, size * std::exp(rel));
-        const double x = size * std::cos(phase);
-        const double y = size * std::sin(phase);
-        const double re = re_[j] * x - im_[j] * y;
-        im_[j] = re_[j] * y + im_[j] * x;
-        re_[j] = re;
+        const PeriodicLine::Node v = p.line.at(start + static_cast<double>(j) * h_);
+        multiply_power(
+            j, {{v.value.re - log_mass, v.value.im}, v.err, v.slip, std::fabs(v.value.re) + std::fabs(log_mass)},
+            p.copies);
     }
 }
 
@@ -357,7 +389,7 @@ double LineProduct::evaluate(double first, std::size_t count, double negligible,
     for (const Periodic& p : periodic_) log_bound += p.log_envelope(p.distance(start, last));
     // A factor that is left out is at most 1, or what its errors make of it.
     const double left = 1.0 + kSlack * std::expm1(err_ + slope_ * last + power_err_);
-    const double envelope = std::exp(log_bound) * (1.0 + 1e-9) * left;
+    double envelope = std::exp(log_bound) * (1.0 + 1e-9) * left;
     if (envelope <= negligible) return envelope;
     const std::size_t lanes = whole_lanes(count);
     std::fill_n(re_.begin(), lanes, 1.0);
@@ -391,6 +423,29 @@ double LineProduct::evaluate(double first, std::size_t count, double negligible,
         multiply_by(f, start, lanes);
         const double most = enough();
         if (most <= negligible) return most * (1.0 + 1e-9);
+    }
+    // In the first block steps are known better by their logarithms.
+    const bool near = first == 0.0;
+    for (const Steps& s : steps_) {
+        if (near) break;
+        const double one = s.one->bound(start, last, stop);
+        if (one < 1.0) envelope *= std::exp(s.copies * std::log(one)) * (1.0 + 1e-9);
+        const double most = enough();
+        if (most <= negligible) return most * (1.0 + 1e-9);
+    }
+    for (const Steps& s : steps_) {
+        stop.spend(kStepSumWork * s.one->terms() * static_cast<double>(lanes));
+        if (!near) {
+            multiply_by(s, start, lanes);
+            continue;
+        }
+        for (std::size_t j = 0; j < count; ++j) {
+            const Certified v = s.one->near(start + static_cast<double>(j) * h_);
+            const double log_mass = s.one->log_mass();
+            multiply_power(
+                j, {{v.value.re - log_mass, v.value.im}, v.err, 0.0, std::fabs(v.value.re) + std::fabs(log_mass)},
+                s.copies);
+        }
     }
     stop.spend(kPeriodicWork * static_cast<double>(periodic_.size() * count));
     for (const Periodic& p : periodic_) multiply_by(p, start, count);

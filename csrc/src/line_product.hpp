@@ -5,9 +5,10 @@
 //            tables from a block's first node. Discrete Gaussian, discrete Laplace and two-point losses lie on a
 //            lattice each: |M| has the period 2 pi/step, falls on half of it, and after many copies is alive only
 //            next to its multiples. t is reduced to one period, where the law's own line knows M; outside the
-//            windows an envelope bounds it.
+//            windows an envelope bounds it. Subsampled Gaussian steps are sums along shifted paths (far_step.hpp),
+//            asked last: only where the others leave something.
 // Domain:    Laplace, Gaussian, two points, atoms (up to 8192 in all; 10^6 copies), discrete Gaussian and discrete
-//            Laplace; c > 0; nodes j h with j h exact.
+//            Laplace, subsampled Gaussian (10^6 copies); c > 0; nodes j h with j h exact.
 // Guarantee: values are within their err; a product that is left out is at most what is returned for it.
 // Evidence:  docs/accounting_derivations.md, "smoothed"; tests/test_accounting_smoothed.py.
 #pragma once
@@ -19,6 +20,7 @@
 #include <vector>
 
 #include "dpcore/spectral.hpp"
+#include "far_step.hpp"
 #include "periodic_line.hpp"
 
 namespace dpcore::detail {
@@ -30,6 +32,7 @@ public:
 
     LineProduct(const Composition& composition, double c, double spacing, StopCheck stop);
 
+    bool known() const { return known_; }  // of all laws; nothing else is to be asked otherwise
     // Values are relative to exp(log_scale()), which is known to log_scale_err().
     double log_scale() const { return log_scale_; }
     double log_scale_err() const { return scale_err_; }
@@ -78,11 +81,25 @@ private:
         double slope = 0.0;               // and its growth with t
         std::unique_ptr<Periodic> exact;  // for the first block, where the kernels are large: of many copies
     };
+    struct Steps {
+        std::unique_ptr<FarStep> one;
+        double copies;
+    };
+    // A power that is known by its logarithm, less that at t = 0: of one copy, with the relative error of a copy,
+    // and what it is off by in addition to that.
+    struct Logarithm {
+        Complex value;
+        double err, slip;
+        double size;  // of the numbers it was computed from
+    };
     static Factor factor_of(const Term& term, double c, double log_mass);  // relative to exp(log_mass)
     static bool better_turned(const LossLaw& law, const Periodic& periodic);
     static Factor atoms_of(const LossLaw& law, const Periodic& periodic, double c);
     void multiply_by(const Factor& factor, double start, std::size_t count);
     void multiply_by(const Periodic& law, double start, std::size_t count);
+    void multiply_by(const Steps& steps, double start, std::size_t count);
+    void multiply_power(std::size_t j, const Logarithm& one, double copies);
+    void raise(double copies, std::size_t count);
 
     double c_, h_;
     double log_scale_ = 0.0, scale_err_ = 0.0;
@@ -90,6 +107,8 @@ private:
     bool laplace_ = false;
     std::vector<Factor> few_, many_;  // the strongest first
     std::vector<Periodic> periodic_;
+    std::vector<Steps> steps_;
+    bool known_ = true;
     double err_ = 0.0, slope_ = 0.0;  // of the product of all oscillators where they are 1, and its growth with t
     double power_err_ = 0.0;          // relative, of the powers and products of oscillators
     // re, im: the product; rel, bound: relative error and modulus of the periodic factors; turned, turned_rel: the

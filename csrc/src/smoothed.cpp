@@ -129,6 +129,7 @@ std::optional<LogBounds> smoothed_delta(const Composition& comp, double epsilon,
     const double c = place.c;
     const double h = place.spacing;
     LineProduct product(comp, c, h, stop);
+    if (!product.known()) return std::nullopt;
     const double rho = product.rho();
     const double total = std::exp(place.log_estimate) * 2.0 * kPi / h;
     Plan plan = {c, h, total, {}, 1e-3 * width * total * h * h, 0.0};

@@ -174,6 +174,7 @@ std::optional<Tails> smoothed_tails(const Composition& comp, double at, double w
     const double fraction = std::frexp(place.spacing, &exponent);
     const double h = std::ldexp(std::floor(std::ldexp(fraction, 20)), exponent - 20);
     LineProduct product(comp, place.c, h, stop);
+    if (!product.known()) return std::nullopt;
     const Question q = {at, place.c, h, product.log_alias(comp, place)};
     const double scale = std::exp(product.log_scale() - at * q.c);
     if (!(scale > 0.0 && scale < 1e6)) return std::nullopt;

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "dpcore/exp_block.hpp"
+#include "log_sum.hpp"
 
 namespace dpcore::detail {
 
@@ -18,8 +19,6 @@ constexpr double kLeastCell = 0.002;
 constexpr double kCharge = 8.0;
 constexpr double kChargeShare = 0.05;
 constexpr double kMostCells = 40000.0;
-// Heights halve from rung to rung; the bound's exponent is at most a ninth from that of the best height.
-constexpr int kRungs = 16;
 // From so many copies on, of steps with at least so much noise, the height follows from the mean share alone; with
 // less noise shares differ too much for that (measured: sigma 0.32, 1815 copies). Any height gives a bound.
 constexpr double kManyCopies = 1000.0;
@@ -98,6 +97,7 @@ void StepEnvelope::lay(double first, double last, bool inside) const {
     segments_.push_back({start, points_.size() - 1, inside});
 }
 
+// Heights halve from rung to rung: the bound's exponent is at most a ninth from that of the best height.
 double StepEnvelope::height(int rung) const { return std::ldexp(tallest_, -rung); }
 
 namespace {
@@ -108,6 +108,23 @@ double versine(double v) {
     return 2.0 * half * half;
 }
 }  // namespace
+
+// Beyond the ends r(1 - r) is below its value there, if that end is on its side of 1/2.
+double StepEnvelope::log_end(bool left, double high, double low) const {
+    const Window& w = sum_.window();
+    const double s2 = sum_.step().sigma * sum_.step().sigma;
+    const Point& x = left ? points_.front() : points_.back();
+    const bool inside = left ? w.below_open() : w.above_open();
+    const double a = inside ? high : low;
+    const double spread = (left ? x.share < 0.5 : x.share > 0.5) ? x.share * (1.0 - x.share) : 0.25;
+    return sum_.log_beyond(left ? 0 : 1) + 0.5 * a * a / s2 +
+           (inside || w.open() ? 0.0 : Window::log_lead(a / w.width)) +
+           (p_ < 0.0 ? turned(p_, spread, versine(a / s2)) : 0.0) + 1e-9;
+}
+
+double StepEnvelope::log_outside(double height) const {
+    return log_add(log_end(true, height, height), log_end(false, height, height), 1.0);
+}
 
 const StepEnvelope::Path& StepEnvelope::path(int rung) const {
     Path& out = paths_[static_cast<std::size_t>(rung)];
@@ -177,26 +194,17 @@ const StepEnvelope::Path& StepEnvelope::path(int rung) const {
             }
         }
     }
-    // Beyond the ends r(1 - r) is below its value there, if that end is on its side of 1/2.
-    const auto end = [&](const Point& x, bool left) {
-        const bool inside = left ? w.below_open() : w.above_open();
-        const double a = inside ? high : low;
-        const double spread = (left ? x.share < 0.5 : x.share > 0.5) ? x.share * (1.0 - x.share) : 0.25;
-        return sum_.log_beyond(left ? 0 : 1) + 0.5 * a * a / s2 +
-               (inside || w.open() ? 0.0 : Window::log_lead(a / w.width)) +
-               (p_ < 0.0 ? turned(p_, spread, versine(a / s2)) : 0.0) + 1e-9;
-    };
     const auto flat = [&](double log_size) {
         out.cells.push_back(log_size);
         out.theta.push_back(0.0);
     };
-    flat(end(points_.front(), true));
-    flat(end(points_.back(), false));
+    flat(log_end(true, high, low));
+    flat(log_end(false, high, low));
     if (!w.open()) flat(kLogLeftBehind + interior + std::log(static_cast<double>(points_.size())));
     return out;
 }
 
-double StepEnvelope::along(int rung, double from) const {
+double StepEnvelope::log_along(int rung, double from) const {
     const Path& path = this->path(rung);
     sum_.check().spend(kTermWork * static_cast<double>(path.cells.size()));
     const std::size_t n = path.cells.size();
@@ -219,17 +227,17 @@ double StepEnvelope::log_paths(double from) const {
     const auto octave =
         static_cast<std::size_t>(std::clamp(std::ilogb(std::max(from, 1e-300)) + kOctaves / 2, 0, kOctaves - 1));
     int& rung = rungs_[octave];
-    if (rung >= 0) return along(best_ = rung, from);
+    if (rung >= 0) return log_along(best_ = rung, from);
     // a^2/2s^2 - t a E[r]/s^2 is least at a = t E[r]: of many copies, whose t is small, that is the best height.
     if (mean_share_ > 0.0 && sum_.window().open() && sum_.step().sigma > kMuchNoise) {
         const double wanted = std::log2(tallest_ / (std::max(from, 1e-300) * mean_share_));
         best_ = static_cast<int>(std::clamp(std::nearbyint(wanted), 0.0, static_cast<double>(kRungs - 1)));
-        if (sum_.copies() > kManyCopies) return along(rung = best_, from);
+        if (sum_.copies() > kManyCopies) return log_along(rung = best_, from);
     }
-    double best = along(best_, from);
+    double best = log_along(best_, from);
     for (const int way : {1, -1}) {
         for (int other = best_ + way; other >= 0 && other < kRungs; other += way) {
-            const double found = along(other, from);
+            const double found = log_along(other, from);
             if (!(found < best)) break;
             best = found;
             best_ = other;

@@ -24,6 +24,14 @@ public:
 
     double log_bound(double from) const;
 
+    // For other rules along these paths, of sums without a window: heights halve from rung to rung; at least the
+    // logarithm of the integral of the modulus at that height, for every t >= from; and of what lies, at any
+    // height, outside of the sum's first and last output.
+    static constexpr int kRungs = 16;
+    double height(int rung) const;
+    double log_along(int rung, double from) const;
+    double log_outside(double height) const;
+
 private:
     struct Point {  // where cells meet
         double at;
@@ -47,9 +55,8 @@ private:
     void lay_out() const;
     Point point(double at) const;
     void lay(double first, double last, bool inside) const;
-    double height(int rung) const;
     const Path& path(int rung) const;
-    double along(int rung, double from) const;
+    double log_end(bool left, double high, double low) const;
     double log_paths(double from) const;
     double log_paths_from(double until) const;
     double log_best(double from, bool& by_paths) const;

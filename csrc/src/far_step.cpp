@@ -1,0 +1,235 @@
+#include "far_step.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "clones.hpp"
+#include "dpcore/exp_block.hpp"
+
+namespace dpcore::detail {
+
+namespace {
+
+constexpr double kInf = std::numeric_limits<double>::infinity();
+constexpr double kPi = 3.14159265358979323846;
+constexpr std::size_t kStride = 16;
+// What a rule may be off by, relative to M(c), as a logarithm.
+constexpr double kLogRule = -39.0;
+// A path is taken where the moduli of its terms add up to no more than e^kRaised of M(c).
+constexpr double kRaised = 1.0;
+// Terms below this share of M(c), over their number, are left out.
+constexpr double kLeftOut = 1e-18;
+constexpr double kMostTerms = 8192.0;
+// Nanoseconds: a term of a rule when it is made, and of a block when its size is asked for.
+constexpr double kRuleWork = 400.0;
+constexpr double kSizeWork = 4.0;
+
+// A step of 20 bits: all multiples that are used are exact.
+double rounded_step(double h) {
+    int exponent = 0;
+    const double fraction = std::frexp(h, &exponent);
+    return std::ldexp(std::floor(std::ldexp(fraction, 20)), exponent - 20);
+}
+
+// Lambda(x + ia) = log(1 - q + q e^{y + iv}), v <= 0.75, and its error.
+struct Loss {
+    double rate, fall;  // Re, Im
+    double err;
+};
+Loss complex_loss(const SubsampledStep& m, double x, double v) {
+    const double q = m.q;
+    const double y = m.exponent(x);
+    const double cosine = std::cos(v), sine = std::sin(v);
+    const double half = std::sin(0.5 * v);
+    const double y_err = 3.0 * kRound * (std::fabs(y) + v);
+    if (y >= 30.0) {
+        // y + iv + log q + log(1 + small), |small| <= (1 - q)/q e^-30 cut at 1 by the other form below.
+        const double small = (1.0 - q) / q * std::exp(-y);
+        if (small < 0.25) {
+            const double re = small * cosine, im = -small * sine;
+            const double less = 0.5 * std::log1p(2.0 * re + small * small);
+            const double turn = std::atan2(im, 1.0 + re);
+            const double lq = std::log(q);
+            return {y + lq + less, v + turn,
+                    y_err + 8.0 * kLibm * (small + std::fabs(lq)) + 8.0 * kRound * (std::fabs(y) + 1.0)};
+        }
+    }
+    const double rise = q * std::exp(y);
+    const double less_one = std::expm1(y) * cosine - 2.0 * half * half;  // e^y cos v - 1
+    const double w_re = q * less_one;
+    const double w_im = rise * sine;
+    // |1 + w| is at least cos v (1 - q + q e^y).
+    const double least = cosine * ((1.0 - q) + rise);
+    const double parts = q * (std::fabs(std::expm1(y)) + 2.0 * half * half) + w_im;
+    double re = 0.0, rounding = 0.0;
+    const double real = w_re < -0.5 ? (1.0 - q) + rise * cosine : 1.0 + w_re;
+    if (w_re < -0.5) {
+        re = 0.5 * std::log(real * real + w_im * w_im);
+        rounding = 3.0 * kLibm * rise / least + 8.0 * kRound;
+    } else {
+        re = 0.5 * std::log1p(2.0 * w_re + (w_re * w_re + w_im * w_im));
+        const double size = std::fabs(w_re) + w_im;
+        rounding = 4.0 * kLibm * parts / least + 4.0 * kRound * size * (2.0 + size) / (least * least);
+    }
+    const double fall = std::atan2(w_im, real);
+    // 1 + w_re as rounded turns the angle by at most half a rounding of |1 + w| times its sine.
+    const double err = rounding + rise / least * y_err + 2.0 * kLibm * std::fabs(re) + (2.0 * kLibm) * fall;
+    return {re, fall, 1.01 * err};
+}
+
+DPCORE_CLONES void add_strides(double* re, double* im, const double* table_re, const double* table_im,
+                               const double* at_re, const double* at_im, std::size_t terms) {
+    double sum_re[kStride] = {}, sum_im[kStride] = {};
+    for (std::size_t n = 0; n < terms; ++n) {
+        const double a = at_re[n], b = at_im[n];
+        const double* t_re = table_re + n * kStride;
+        const double* t_im = table_im + n * kStride;
+        for (std::size_t j = 0; j < kStride; ++j) {
+            sum_re[j] += a * t_re[j] - b * t_im[j];
+            sum_im[j] += a * t_im[j] + b * t_re[j];
+        }
+    }
+    for (std::size_t j = 0; j < kStride; ++j) {
+        re[j] = sum_re[j];
+        im[j] = sum_im[j];
+    }
+}
+
+DPCORE_CLONES void turn(double* re, double* im, const double* by_re, const double* by_im, std::size_t n) {
+    for (std::size_t i = 0; i < n; ++i) {
+        const double x = re[i] * by_re[i] - im[i] * by_im[i];
+        im[i] = re[i] * by_im[i] + im[i] * by_re[i];
+        re[i] = x;
+    }
+}
+
+}  // namespace
+
+FarStep::FarStep(const SubsampledStep& step, double c, double spacing, double first, double copies, StopCheck stop)
+    : step_(step),
+      c_(c),
+      h_(spacing),
+      first_(first),
+      sum_(step, Window{}, c, first * 1.001, copies, true, stop),
+      envelope_(sum_) {
+    const Certified mass = sum_.log_value(0.0);
+    known_ = sum_.known() && std::isfinite(mass.value.re) && mass.err < 1e-6 && sum_.last() > sum_.first();
+    if (!known_) return;
+    log_mass_ = mass.value.re;
+    log_mass_err_ = mass.err;
+    sum_.expect(spacing);
+}
+
+void FarStep::make_rule(double from, StopCheck stop) {
+    const double s2 = step_.sigma * step_.sigma;
+    const double p = step_.power(c_);
+    from_ = from;
+    until_ = from > 0.0 ? 2.0 * from : first_;
+    for (std::vector<double>* v : {&log_size_, &fall_, &angle_, &rate_}) v->clear();
+    // The strip reaches from the real axis to a rung of the envelope, the path lies in its middle.
+    int rung = 0;
+    while (rung + 2 < StepEnvelope::kRungs && envelope_.log_along(rung + 1, from) > log_mass_ + kRaised) ++rung;
+    const double a = 0.5 * envelope_.height(rung);
+    const double v = a / s2;
+    const double beyond = envelope_.log_along(rung, from);
+    // (e^beyond + M(c))/(e^{2 pi a/h} - 1), at most 1.001 of that without the 1.
+    const double most = std::max(beyond, log_mass_) + std::log(2.0) - log_mass_;
+    const double left = sum_.first(), right = sum_.last();
+    double h = 2.0 * kPi * a / (most - kLogRule);
+    h = rounded_step(std::max(h, (right - left) / kMostTerms));
+    double rule = 1.001 * std::exp(most - 2.0 * kPi * a / h);
+    if (!(2.0 * kPi * a / h > 8.0)) rule = kInf;
+    const double first = std::floor(left / h), last = std::ceil(right / h);
+    stop.spend(kRuleWork * (last - first + 1.0));
+    const double scale = step_.log_norm() + std::log(h) - log_mass_ + 0.5 * v * a;
+    const double scale_size = std::fabs(step_.log_norm()) + std::fabs(std::log(h)) + std::fabs(log_mass_) + v * a;
+    const double cut = std::log(kLeftOut / (last - first + 1.0));
+    double dropped = 0.0, err = 0.0, slope = 0.0;
+    most_ = 0.0;
+    for (double n = first; n <= last; n += 1.0) {
+        const double x = n * h;
+        const Loss loss = complex_loss(step_, x, v);
+        const double quadratic = x * x / (2.0 * s2);
+        const double log_size = p * loss.rate - quadratic + scale;
+        const double now = log_size - from * loss.fall;
+        if (now < cut) {
+            dropped += std::exp(now);
+            continue;
+        }
+        const double angle = p * loss.fall - a * x / s2;
+        const double size = std::exp(now);
+        // Exponent and angle: their roundings, those of Lambda, and library functions; the turning of a block.
+        err +=
+            size * (kRound * (8.0 * (quadratic + v * a) + 6.0 * std::fabs(p) * (std::fabs(loss.rate) + loss.fall) +
+                              8.0 * std::fabs(a * x) / s2 + 16.0 * scale_size) +
+                    1.5 * std::fabs(p) * loss.err + (3.0 * kStride + 8.0) * kLibm);
+        slope += size * (1.5 * loss.err + 6.0 * kRound * (std::fabs(loss.rate) + loss.fall));
+        most_ += size;
+        log_size_.push_back(log_size);
+        fall_.push_back(loss.fall);
+        angle_.push_back(angle);
+        rate_.push_back(loss.rate);
+    }
+    const std::size_t terms = log_size_.size();
+    // Outside of the first and the last output: what the sum of outputs knows, at the path's height.
+    const double ends = std::exp(envelope_.log_outside(a) - log_mass_);
+    // Sizes fall with t, so that all of this holds from `from` on.
+    err_ = kSlack * (err + rule + 1.01 * dropped + ends +
+                     (static_cast<double>(terms) + 8.0) * kRound * 2.0 * most_ + log_mass_err_ * most_);
+    slope_ = kSlack * slope;
+    for (std::vector<double>* w : {&size_, &re_, &im_, &stride_re_, &stride_im_}) w->resize(terms);
+    table_re_.resize(terms * kStride);
+    table_im_.resize(terms * kStride);
+    stop.spend(kRuleWork * static_cast<double>(terms));
+    for (std::size_t n = 0; n < terms; ++n) {
+        for (std::size_t j = 0; j <= kStride; ++j) {
+            const double t = static_cast<double>(j) * h_;
+            const double size = std::exp(-t * fall_[n]);
+            const double re = size * std::cos(t * rate_[n]);
+            const double im = size * std::sin(t * rate_[n]);
+            (j < kStride ? table_re_[n * kStride + j] : stride_re_[n]) = re;
+            (j < kStride ? table_im_[n * kStride + j] : stride_im_[n]) = im;
+        }
+    }
+}
+
+double FarStep::bound(double t, double last, StopCheck stop) {
+    if (!(t >= from_ && t < until_)) {
+        double from = 0.0;
+        if (t >= first_) {
+            from = first_;
+            while (2.0 * from <= t) from *= 2.0;
+        }
+        make_rule(from, stop);
+    }
+    at_ = t;
+    const std::size_t terms = log_size_.size();
+    stop.spend(kSizeWork * static_cast<double>(terms));
+    for (std::size_t n = 0; n < terms; ++n) size_[n] = std::max(log_size_[n] - t * fall_[n], -700.0);
+    exp_block(size_.data(), size_.data(), terms);
+    double sum = 0.0;
+    for (const double s : size_) sum += s;
+    return sum * (1.0 + 1e-9) + err_ + slope_ * last + 1e-290;
+}
+
+void FarStep::values(double* re, double* im, std::size_t count) {
+    const std::size_t terms = log_size_.size();
+    for (std::size_t n = 0; n < terms; ++n) {
+        const double angle = angle_[n] + at_ * rate_[n];
+        re_[n] = size_[n] * std::cos(angle);
+        im_[n] = size_[n] * std::sin(angle);
+    }
+    for (std::size_t j = 0; j < count; j += kStride) {
+        if (j > 0) turn(re_.data(), im_.data(), stride_re_.data(), stride_im_.data(), terms);
+        double s_re[kStride], s_im[kStride];
+        add_strides(s_re, s_im, table_re_.data(), table_im_.data(), re_.data(), im_.data(), terms);
+        const std::size_t own = std::min(kStride, count - j);
+        std::copy_n(s_re, own, re + j);
+        std::copy_n(s_im, own, im + j);
+    }
+    if (!step_.removal)
+        for (std::size_t j = 0; j < count; ++j) im[j] = -im[j];
+}
+
+}  // namespace dpcore::detail

@@ -68,13 +68,6 @@ LogBounds rest_delta(const Composition& comp, double epsilon, double width, Stop
 }
 }  // namespace
 
-// Whether something beside sampled steps has atoms.
-bool beside_atoms(const Composition& comp) {
-    return std::any_of(comp.terms.begin(), comp.terms.end(), [](const Term& t) {
-        return t.law->kind() != LawKind::subsampled_gaussian && t.law->kind() != LawKind::gaussian;
-    });
-}
-
 bool single(const Composition& comp, LawKind kind) {
     return comp.terms.size() == 1 && comp.terms[0].copies == 1.0 && comp.terms[0].law->kind() == kind;
 }

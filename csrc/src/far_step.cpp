@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "clones.hpp"
+#include "complex_normal.hpp"
 #include "dpcore/exp_block.hpp"
 
 namespace dpcore::detail {
@@ -13,14 +14,19 @@ namespace {
 
 constexpr double kInf = std::numeric_limits<double>::infinity();
 constexpr double kPi = 3.14159265358979323846;
-constexpr std::size_t kStride = 16;
+constexpr std::size_t kStride = FarStep::kStride;
+constexpr std::size_t kStrides = FarStep::kStrides;
+constexpr std::size_t kChunk = 32;  // terms that are summed by themselves
 // What a rule may be off by, relative to M(c), as a logarithm.
 constexpr double kLogRule = -39.0;
 // A path is taken where the moduli of its terms add up to no more than e^kRaised of M(c).
 constexpr double kRaised = 1.0;
 // Terms below this share of M(c), over their number, are left out.
 constexpr double kLeftOut = 1e-18;
-constexpr double kMostTerms = 8192.0;
+constexpr double kMostTerms = 16384.0;
+// A window is at most e^kMostWindow in the strip, and nothing so many widths beyond its edges.
+constexpr double kMostWindow = 0.5;
+constexpr double kFarOut = 7.0;
 // Nanoseconds: a term of a rule when it is made, and of a block when its size is asked for.
 constexpr double kRuleWork = 400.0;
 constexpr double kSizeWork = 4.0;
@@ -78,40 +84,94 @@ Loss complex_loss(const SubsampledStep& m, double x, double v) {
     return {re, fall, 1.01 * err};
 }
 
-DPCORE_CLONES void add_strides(double* re, double* im, const double* table_re, const double* table_im,
-                               const double* at_re, const double* at_im, std::size_t terms) {
-    double sum_re[kStride] = {}, sum_im[kStride] = {};
-    for (std::size_t n = 0; n < terms; ++n) {
-        const double a = at_re[n], b = at_im[n];
-        const double* t_re = table_re + n * kStride;
-        const double* t_im = table_im + n * kStride;
+// A window at x + ia, a <= pi/12 of its edges' width, and its relative error.
+struct Weight {
+    double log_size, angle, err;
+};
+Weight complex_weight(const Window& window, double x, double a) {
+    const double alpha = a / window.width;
+    // Q(sinh(+-(x + ia - edge)/width)): what is on the side of the edge that `way` says.
+    const auto side = [&](double edge, double way) -> ScaledComplex {
+        const double u = (x - edge) / window.width;
+        if (way * u < -StepEnvelope::kInside) return {{1.0, 0.0}, 0.0, 0.0};  // but for 1e-80
+        if (way * u > kFarOut) return {{0.0, 0.0}, -kInf, 0.0};
+        const double s = std::sinh(u), c = std::cosh(u);
+        ScaledComplex out = complex_normal_tail({way * s * std::cos(alpha), way * c * std::sin(alpha)});
+        // Of the argument: u has three roundings, alpha two, the functions theirs; |d log Q| <= (|w| + 1) |dw|.
+        out.err += (c + 1.0) * c * (2.0 * kLibm + 4.0 * kRound * (1.0 + std::fabs(u)));
+        return out;
+    };
+    ScaledComplex w;
+    if (window.below_open()) {
+        w = side(window.high, 1.0);
+    } else if (window.above_open()) {
+        w = side(window.low, -1.0);
+    } else {
+        // The difference of two edges, from the side on which both are tails.
+        const bool left = x < 0.5 * (window.low + window.high);
+        const ScaledComplex near = left ? side(window.low, -1.0) : side(window.high, 1.0);
+        const ScaledComplex far = left ? side(window.high, -1.0) : side(window.low, 1.0);
+        const bool tail = far.log_scale > -kInf && near.log_scale > -kInf;
+        const double share = tail ? std::exp(far.log_scale - near.log_scale) : 0.0;
+        w = {near.value - share * far.value, near.log_scale, 0.0};
+        const double rounding =
+            2.0 * kLibm + 4.0 * kRound * (std::fabs(far.log_scale) + std::fabs(near.log_scale));
+        const double off = tail ? share * abs(far.value) * (far.err + rounding) : 0.0;
+        if (abs(w.value) > 0.0) w.err = (abs(near.value) * (near.err + kRound) + off) / abs(w.value);
+    }
+    const double size = abs(w.value);
+    // So far out only its modulus is bounded.
+    if (!(size > 0.0))
+        return {window.log_most(x, x, Window::sharpness(alpha)) + Window::log_lead(alpha) + 1e-9, 0.0, 2.0};
+    const double log_size = w.log_scale + std::log(size);
+    return {log_size, std::atan2(w.value.im, w.value.re),
+            w.err + 4.0 * kLibm + 4.0 * kRound * std::fabs(log_size)};
+}
+
+DPCORE_CLONES void sum_stride(double* re, double* im, const double* table_re, const double* table_im,
+                              const double* at_re, const double* at_im, std::size_t terms) {
+    double all_re[kStride] = {}, all_im[kStride] = {};
+    for (std::size_t first = 0; first < terms; first += kChunk) {
+        const std::size_t last = first + kChunk < terms ? first + kChunk : terms;
+        double sum_re[kStride] = {}, sum_im[kStride] = {};
+        for (std::size_t n = first; n < last; ++n) {
+            const double a = at_re[n], b = at_im[n];
+            const double* t_re = table_re + n * kStride;
+            const double* t_im = table_im + n * kStride;
+            for (std::size_t j = 0; j < kStride; ++j) {
+                sum_re[j] += a * t_re[j] - b * t_im[j];
+                sum_im[j] += a * t_im[j] + b * t_re[j];
+            }
+        }
         for (std::size_t j = 0; j < kStride; ++j) {
-            sum_re[j] += a * t_re[j] - b * t_im[j];
-            sum_im[j] += a * t_im[j] + b * t_re[j];
+            all_re[j] += sum_re[j];
+            all_im[j] += sum_im[j];
         }
     }
     for (std::size_t j = 0; j < kStride; ++j) {
-        re[j] = sum_re[j];
-        im[j] = sum_im[j];
+        re[j] = all_re[j];
+        im[j] = all_im[j];
     }
 }
 
-DPCORE_CLONES void turn(double* re, double* im, const double* by_re, const double* by_im, std::size_t n) {
+DPCORE_CLONES void turn(double* re, double* im, const double* from_re, const double* from_im, const double* by_re,
+                        const double* by_im, std::size_t n) {
     for (std::size_t i = 0; i < n; ++i) {
-        const double x = re[i] * by_re[i] - im[i] * by_im[i];
-        im[i] = re[i] * by_im[i] + im[i] * by_re[i];
-        re[i] = x;
+        re[i] = from_re[i] * by_re[i] - from_im[i] * by_im[i];
+        im[i] = from_re[i] * by_im[i] + from_im[i] * by_re[i];
     }
 }
 
 }  // namespace
 
-FarStep::FarStep(const SubsampledStep& step, double c, double spacing, double first, double copies, StopCheck stop)
+FarStep::FarStep(const SubsampledStep& step, const Window& window, double c, double spacing, double first,
+                 double copies, bool less_one, StopCheck stop)
     : step_(step),
+      window_(window),
       c_(c),
       h_(spacing),
       first_(first),
-      sum_(step, Window{}, c, first * 1.001, copies, true, stop),
+      sum_(step, window, c, first * 1.001, copies, less_one, stop),
       envelope_(sum_) {
     const Certified mass = sum_.log_value(0.0);
     known_ = sum_.known() && std::isfinite(mass.value.re) && mass.err < 1e-6 && sum_.last() > sum_.first();
@@ -122,79 +182,94 @@ FarStep::FarStep(const SubsampledStep& step, double c, double spacing, double fi
 }
 
 void FarStep::make_rule(double from, StopCheck stop) {
-    const double s2 = step_.sigma * step_.sigma;
-    const double p = step_.power(c_);
     from_ = from;
     until_ = from > 0.0 ? 2.0 * from : first_;
+    const double s2 = step_.sigma * step_.sigma;
+    const double p = step_.power(c_);
     for (std::vector<double>* v : {&log_size_, &fall_, &angle_, &rate_}) v->clear();
+    const double log_mass = log_mass_ - sum_.log_scale();  // as the envelope has it
     // The strip reaches from the real axis to a rung of the envelope, the path lies in its middle.
     int rung = 0;
-    while (rung + 2 < StepEnvelope::kRungs && envelope_.log_along(rung + 1, from) > log_mass_ + kRaised) ++rung;
+    while (rung + 2 < StepEnvelope::kRungs && (envelope_.height(rung) > envelope_.edge_height() * (1.0 + 1e-9) ||
+                                               envelope_.log_along(rung + 1, from) > log_mass + kRaised))
+        ++rung;
     const double a = 0.5 * envelope_.height(rung);
     const double v = a / s2;
-    const double beyond = envelope_.log_along(rung, from);
     // (e^beyond + M(c))/(e^{2 pi a/h} - 1), at most 1.001 of that without the 1.
-    const double most = std::max(beyond, log_mass_) + std::log(2.0) - log_mass_;
+    const double most = std::max(envelope_.log_along(rung, from), log_mass) + std::log(2.0) - log_mass;
     const double left = sum_.first(), right = sum_.last();
     double h = 2.0 * kPi * a / (most - kLogRule);
     h = rounded_step(std::max(h, (right - left) / kMostTerms));
     double rule = 1.001 * std::exp(most - 2.0 * kPi * a / h);
-    if (!(2.0 * kPi * a / h > 8.0)) rule = kInf;
+    if (!(2.0 * kPi * a / h > 8.0) || envelope_.height(rung) > envelope_.edge_height() * (1.0 + 1e-9)) rule = kInf;
     const double first = std::floor(left / h), last = std::ceil(right / h);
     stop.spend(kRuleWork * (last - first + 1.0));
     const double scale = step_.log_norm() + std::log(h) - log_mass_ + 0.5 * v * a;
     const double scale_size = std::fabs(step_.log_norm()) + std::fabs(std::log(h)) + std::fabs(log_mass_) + v * a;
     const double cut = std::log(kLeftOut / (last - first + 1.0));
-    double dropped = 0.0, err = 0.0, slope = 0.0;
-    most_ = 0.0;
+    double dropped = 0.0, err = 0.0, slope = 0.0, sizes = 0.0;
     for (double n = first; n <= last; n += 1.0) {
         const double x = n * h;
         const Loss loss = complex_loss(step_, x, v);
         const double quadratic = x * x / (2.0 * s2);
         const double log_size = p * loss.rate - quadratic + scale;
         const double now = log_size - from * loss.fall;
-        if (now < cut) {
-            dropped += std::exp(now);
+        if (now < cut - kMostWindow) {
+            dropped += std::exp(now + kMostWindow);
             continue;
         }
-        const double angle = p * loss.fall - a * x / s2;
-        const double size = std::exp(now);
+        const Weight weight = window_.open() ? Weight{0.0, 0.0, 0.0} : complex_weight(window_, x, a);
+        if (now + weight.log_size < cut) {
+            dropped += std::exp(now + weight.log_size) * (1.0 + weight.err);
+            continue;
+        }
+        const double angle = p * loss.fall - a * x / s2 + weight.angle;
+        const double size = std::exp(now + weight.log_size);
         // Exponent and angle: their roundings, those of Lambda, and library functions; the turning of a block.
         err +=
             size * (kRound * (8.0 * (quadratic + v * a) + 6.0 * std::fabs(p) * (std::fabs(loss.rate) + loss.fall) +
                               8.0 * std::fabs(a * x) / s2 + 16.0 * scale_size) +
-                    1.5 * std::fabs(p) * loss.err + (3.0 * kStride + 8.0) * kLibm);
+                    1.5 * std::fabs(p) * loss.err + 12.0 * kLibm + weight.err);
         slope += size * (1.5 * loss.err + 6.0 * kRound * (std::fabs(loss.rate) + loss.fall));
-        most_ += size;
-        log_size_.push_back(log_size);
+        sizes += size;
+        log_size_.push_back(log_size + weight.log_size);
         fall_.push_back(loss.fall);
         angle_.push_back(angle);
         rate_.push_back(loss.rate);
     }
     const std::size_t terms = log_size_.size();
     // Outside of the first and the last output: what the sum of outputs knows, at the path's height.
-    const double ends = std::exp(envelope_.log_outside(a) - log_mass_);
+    const double ends = std::exp(std::min(envelope_.log_outside(a) - log_mass, 700.0));
     // Sizes fall with t, so that all of this holds from `from` on.
-    err_ = kSlack * (err + rule + 1.01 * dropped + ends +
-                     (static_cast<double>(terms) + 8.0) * kRound * 2.0 * most_ + log_mass_err_ * most_);
+    err_ = kSlack *
+           (err + rule + 1.01 * dropped + ends + 1e-79 * sizes +
+            (static_cast<double>(kChunk) + static_cast<double>(terms) / kChunk + 8.0) * 2.0 * kRound * sizes +
+            log_mass_err_ * sizes);
+    if (!(err_ < kInf)) err_ = kInf;
     slope_ = kSlack * slope;
-    for (std::vector<double>* w : {&size_, &re_, &im_, &stride_re_, &stride_im_}) w->resize(terms);
-    table_re_.resize(terms * kStride);
-    table_im_.resize(terms * kStride);
+    for (std::vector<double>* w : {&size_, &re_, &im_, &at_re_, &at_im_}) w->resize(terms);
+    for (std::vector<double>* w : {&table_re_, &table_im_}) w->resize(terms * kStride);
+    for (std::vector<double>* w : {&stride_re_, &stride_im_}) w->resize(terms * kStrides);
     stop.spend(kRuleWork * static_cast<double>(terms));
+    const auto turned = [&](std::size_t n, double t) {
+        const double size = std::exp(-t * fall_[n]);
+        return Complex{size * std::cos(t * rate_[n]), size * std::sin(t * rate_[n])};
+    };
     for (std::size_t n = 0; n < terms; ++n) {
-        for (std::size_t j = 0; j <= kStride; ++j) {
-            const double t = static_cast<double>(j) * h_;
-            const double size = std::exp(-t * fall_[n]);
-            const double re = size * std::cos(t * rate_[n]);
-            const double im = size * std::sin(t * rate_[n]);
-            (j < kStride ? table_re_[n * kStride + j] : stride_re_[n]) = re;
-            (j < kStride ? table_im_[n * kStride + j] : stride_im_[n]) = im;
+        for (std::size_t j = 0; j < kStride; ++j) {
+            const Complex by = turned(n, static_cast<double>(j) * h_);
+            table_re_[n * kStride + j] = by.re;
+            table_im_[n * kStride + j] = by.im;
+        }
+        for (std::size_t k = 0; k < kStrides; ++k) {
+            const Complex by = turned(n, static_cast<double>(k * kStride) * h_);
+            stride_re_[k * terms + n] = by.re;
+            stride_im_[k * terms + n] = by.im;
         }
     }
 }
 
-double FarStep::bound(double t, double last, StopCheck stop) {
+double FarStep::bound(double t, StopCheck stop) {
     if (!(t >= from_ && t < until_)) {
         double from = 0.0;
         if (t >= first_) {
@@ -210,26 +285,30 @@ double FarStep::bound(double t, double last, StopCheck stop) {
     exp_block(size_.data(), size_.data(), terms);
     double sum = 0.0;
     for (const double s : size_) sum += s;
-    return sum * (1.0 + 1e-9) + err_ + slope_ * last + 1e-290;
+    return sum * (1.0 + 1e-9) + err_ + slope_ * t + 1e-290;
 }
 
-void FarStep::values(double* re, double* im, std::size_t count) {
+void FarStep::values(double* re, double* im, const bool* wanted) {
     const std::size_t terms = log_size_.size();
     for (std::size_t n = 0; n < terms; ++n) {
         const double angle = angle_[n] + at_ * rate_[n];
         re_[n] = size_[n] * std::cos(angle);
         im_[n] = size_[n] * std::sin(angle);
     }
-    for (std::size_t j = 0; j < count; j += kStride) {
-        if (j > 0) turn(re_.data(), im_.data(), stride_re_.data(), stride_im_.data(), terms);
-        double s_re[kStride], s_im[kStride];
-        add_strides(s_re, s_im, table_re_.data(), table_im_.data(), re_.data(), im_.data(), terms);
-        const std::size_t own = std::min(kStride, count - j);
-        std::copy_n(s_re, own, re + j);
-        std::copy_n(s_im, own, im + j);
+    const double sign = step_.removal ? 1.0 : -1.0;
+    for (std::size_t k = 0; k < kStrides; ++k) {
+        double* own_re = re + k * kStride;
+        double* own_im = im + k * kStride;
+        if (!wanted[k]) {
+            std::fill_n(own_re, kStride, 0.0);
+            std::fill_n(own_im, kStride, 0.0);
+            continue;
+        }
+        turn(at_re_.data(), at_im_.data(), re_.data(), im_.data(), stride_re_.data() + k * terms,
+             stride_im_.data() + k * terms, terms);
+        sum_stride(own_re, own_im, table_re_.data(), table_im_.data(), at_re_.data(), at_im_.data(), terms);
+        for (std::size_t j = 0; j < kStride; ++j) own_im[j] *= sign;
     }
-    if (!step_.removal)
-        for (std::size_t j = 0; j < count; ++j) im[j] = -im[j];
 }
 
 }  // namespace dpcore::detail

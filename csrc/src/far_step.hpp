@@ -1,14 +1,18 @@
 // The transform of one subsampled Gaussian step at many nodes of a line Re z = c, far out.
 //
-// Method:    M(c + it) is an integral over outputs x of N(x; 0, s^2) exp((p + it) Lambda(x)) (or its conjugate,
-// for
-//            additions). The path is moved to Im x = a > 0, where |exp(it Lambda)| = exp(-t theta(x)), theta the
-//            argument of 1 - q + q e^{y + iv}, v = a/s^2: outputs whose loss turns fast weigh nothing, and the
-//            trapezoid rule needs some hundred of them, however large t is. One rule for each octave of t; its
-//            error is that of a strip from the real axis to Im x = 2a (step_envelope.hpp has the integral there).
-//            Along a block of nodes the terms are turned on, sixteen nodes at a time.
-// Domain:    as StepSum without a window; nodes j h with j h exact, asked in rising order of blocks.
-// Guarantee: values, relative to M(c), are within err(); bound() is at least their modulus.
+// Method:    The sum over outputs x of w(x) N(x; 0, s^2) exp((p + it) Lambda(x)), w a window (subsampled_step.hpp)
+// or 1
+//            (its conjugate, for additions). The path is moved to Im x = a > 0, where |exp(it Lambda)| =
+//            exp(-t theta(x)), theta the argument of 1 - q + q e^{y + iv}, v = a/s^2: outputs whose loss turns
+//            fast weigh nothing, and the trapezoid rule needs some hundred of them, however large t is. One rule
+//            for each octave of t; its error is that of a strip from the real axis to Im x = 2a (step_envelope.hpp
+//            has the integral there). Along a block of nodes the terms are turned on, sixteen nodes at a time.
+//            Next to the edges of a window only the modulus is known: where that matters (t is small), the sum is
+//            taken over real outputs.
+// Domain:    as StepSum; nodes j h with j h exact.
+// Guarantee: values, relative to that at t = 0, are within err() + t slope(); bound(t) is at least their modulus
+// from t
+//            on: that of the terms, which fall, and of what the rule leaves out.
 // Evidence:  docs/accounting_derivations.md, "far_step"; tests/cpp/test_far_step.cpp.
 #pragma once
 
@@ -22,28 +26,34 @@ namespace dpcore::detail {
 
 class FarStep {
 public:
-    // first: nodes up to there have one rule together, and the sum of outputs as it is (near) reaches so far.
-    FarStep(const SubsampledStep& step, double c, double spacing, double first, double copies, StopCheck stop);
+    // first: up to there the sum over real outputs serves (near). copies, less_one: as StepSum.
+    FarStep(const SubsampledStep& step, const Window& window, double c, double spacing, double first,
+            double copies, bool less_one, StopCheck stop);
 
     bool known() const { return known_; }
-    // log M(c), within log_mass_err.
+    // log of the sum at t = 0, within log_mass_err.
     double log_mass() const { return log_mass_; }
     double log_mass_err() const { return log_mass_err_; }
-    // log M(c + it) at t <= first, as exact as the copies need.
+    // log of the sum at t <= first, as exact as the copies need.
     Certified near(double t) const { return sum_.log_value(t); }
 
-    // A block of nodes from t to last: at least the modulus at all of them, errors included.
-    double bound(double t, double last, StopCheck stop);
-    // The values there, each within err() + t slope(); after bound.
-    void values(double* re, double* im, std::size_t count);
+    // Nodes of a block are asked for so many at a time.
+    static constexpr std::size_t kStride = 16;
+    static constexpr std::size_t kStrides = 16;
+    // At least the modulus at t, and at every later node.
+    double bound(double t, StopCheck stop);
+    // The values at kStride kStrides nodes from there on, each within err() + t slope(), where `wanted` says so of
+    // a stride; else 0.
+    void values(double* re, double* im, const bool* wanted);
     double err() const { return err_; }
     double slope() const { return slope_; }
-    double terms() const { return static_cast<double>(size_.size()); }
+    double terms() const { return static_cast<double>(log_size_.size()); }
 
 private:
     void make_rule(double from, StopCheck stop);
 
     SubsampledStep step_;
+    Window window_;
     double c_, h_, first_;
     bool known_ = false;
     double log_mass_ = 0.0, log_mass_err_ = 0.0;
@@ -51,12 +61,13 @@ private:
     StepEnvelope envelope_;
     // The rule of an octave.
     double from_ = -1.0, until_ = -1.0;
-    double most_ = 0.0;  // sum of sizes at its beginning
     double err_ = 0.0, slope_ = 0.0;
-    double at_ = 0.0;                                             // first node of the block
-    std::vector<double> log_size_, fall_, angle_, rate_;          // of each term: log |W|, theta, arg W, Re Lambda
-    std::vector<double> size_, re_, im_, stride_re_, stride_im_;  // at the block's first node, and sixteen on
-    std::vector<double> table_re_, table_im_;                     // sixteen nodes of each term
+    double at_ = 0.0;                                     // first node of the block
+    std::vector<double> log_size_, fall_, angle_, rate_;  // of each term: log |W|, theta, arg W, Re Lambda
+    std::vector<double> size_, re_, im_;                  // at the block's first node
+    // Turns of each term: by the nodes of a stride, and of each stride by all terms.
+    std::vector<double> table_re_, table_im_, stride_re_, stride_im_;
+    std::vector<double> at_re_, at_im_;
 };
 
 }  // namespace dpcore::detail

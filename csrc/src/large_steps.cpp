@@ -13,6 +13,7 @@
 #include "log_sum.hpp"
 #include "loss_list.hpp"
 #include "point_sums.hpp"
+#include "smoothed.hpp"
 #include "work.hpp"
 
 namespace dpcore::detail {
@@ -38,6 +39,9 @@ constexpr int kInVain = 2;
 constexpr double kOneSize = 4.0;
 // Relative width of delta with which the other shares need not be looked at.
 constexpr double kHopeless = 1e-6;
+// Width of one term of a division, of that of all; and work of a contour before it is smoothed.
+constexpr double kPieceShare = 0.15;
+constexpr double kContourShare = 0.2;
 // Width of one share of a composition, of that of all.
 constexpr double kShareWidth = 0.3;
 // Parts into which Laplace releases are expanded, each of which takes milliseconds; and log of the share of the
@@ -296,7 +300,7 @@ public:
         if (without_contour(steps, 0.0, true, enough, out)) return out;
         const double about =
             quantity_ == Quantity::delta ? log_delta_estimate(divided_.outline(steps), epsilon_, stop_) : 0.0;
-        by_contour(steps, std::max(enough, next_to_nothing(about) + 2.0), out);
+        by_contour(steps, std::max(enough, next_to_nothing(about) + 2.0), kPieceShare * content_, out);
         return out;
     }
 
@@ -400,7 +404,10 @@ private:
         p.looked = true;
         if (without_contour(steps, p.moment, p.estimate < enough, enough, p.bounds)) return;
         p.done = true;
-        if (!p.count.at_least) by_contour(steps, enough, p.bounds);
+        if (p.count.at_least) return;
+        // Of what is wanted of the sum, so much is left to this term.
+        const double share = kPieceShare * content_ * std::exp(std::clamp(best_ - p.estimate, 0.0, 700.0));
+        by_contour(steps, enough, std::min(share, 0.1), p.bounds);
     }
 
     static void tighten(LogBounds& bounds, const LogBounds& found) {
@@ -463,16 +470,25 @@ private:
         return bounds.log_upper < enough;
     }
 
-    void by_contour(const std::vector<Term>& steps, double enough, LogBounds& bounds) const {
+    // width: relative, of delta, that is enough.
+    void by_contour(const std::vector<Term>& steps, double enough, double width, LogBounds& bounds) const {
         const Composition comp = divided_.bare(steps);
         if (divided_.listed()) {
             const LogBounds sum = point_sums(comp, quantity_, points_, enough, stop_);
             tighten(bounds,
                     {outward(sum.log_lower - points_err_, -1.0), outward(sum.log_upper + points_err_, 1.0)});
         } else if (quantity_ == Quantity::delta) {
-            tighten(bounds, comp.cumulants(0.0, stop_).first > epsilon_
-                                ? mostly_above(comp, epsilon_, enough, stop_)
-                                : spectral_delta(comp, epsilon_, stop_));
+            const auto contour = [&](StopCheck stop) {
+                tighten(bounds, comp.cumulants(0.0, stop).first > epsilon_
+                                    ? mostly_above(comp, epsilon_, enough, stop)
+                                    : spectral_delta(comp, epsilon_, stop));
+            };
+            if (!beside_atoms(comp)) return contour(stop_);
+            // Beside atoms hardly any contour ends by itself.
+            within(stop_, kContourShare, contour);
+            if (log_width(bounds) < enough || bounds.log_upper - bounds.log_lower <= width || epsilon_ < 0.0)
+                return;
+            if (const auto smooth = smoothed_delta(comp, epsilon_, width, stop_)) tighten(bounds, *smooth);
         } else {
             const Interval above = spectral_tails(comp, epsilon_, stop_).above;
             const double low = std::log(above.lower);
@@ -556,6 +572,13 @@ bool much_noise_added(const Composition& comp) {
     return std::all_of(comp.terms.begin(), comp.terms.end(), [](const Term& t) {
         return t.law->kind() != LawKind::subsampled_gaussian ||
                (!step_of(t).removal && step_of(t).sigma >= kMuchNoise);
+    });
+}
+
+bool beside_atoms(const Composition& comp) {
+    return std::any_of(comp.terms.begin(), comp.terms.end(), [](const Term& t) {
+        return t.law->kind() != LawKind::subsampled_gaussian && t.law->kind() != LawKind::gaussian &&
+               !large_steps_factors(*t.law);
     });
 }
 
@@ -902,9 +925,11 @@ LogBounds without_laplace(const Composition& comp, Quantity quantity, double at,
     return sum;
 }
 
-// Whether something beside the steps makes every contour end by itself: nothing has to be listed then.
-bool smooth_others(const Composition& comp) {
+// Whether something beside the steps makes every contour end by itself, or can be smoothed: nothing has to be
+// listed then.
+bool without_lists(const Composition& comp, Quantity quantity) {
     constexpr double kMany = 64.0;
+    if (quantity == Quantity::delta && beside_atoms(comp) && smoothable(comp)) return true;
     return std::any_of(comp.terms.begin(), comp.terms.end(), [](const Term& t) {
         return t.law->kind() == LawKind::gaussian ||
                (t.law->kind() != LawKind::subsampled_gaussian && t.copies >= kMany);
@@ -913,7 +938,7 @@ bool smooth_others(const Composition& comp) {
 
 LogBounds finite_bounds(const Composition& comp, Quantity quantity, double at, double content, StopCheck stop) {
     LogBounds plain = {-kInf, kInf};
-    if (smooth_others(comp)) {
+    if (without_lists(comp, quantity)) {
         within(stop, 0.4, [&](StopCheck part) {
             Divided divided(comp, at, part);
             plain = over_range(divided, quantity, at, at, content, -kInf, part);

@@ -32,6 +32,9 @@ double expected_samples(const Composition& composition);
 // Whether all sampled steps are additions with so much noise that their losses have one scale.
 bool much_noise_added(const Composition& composition);
 
+// Whether something beside sampled steps (or pieces of them) has atoms.
+bool beside_atoms(const Composition& composition);
+
 // Whether the density of some step, tilted so that the mean loss is epsilon, may have more than one hump.
 bool several_humps(const Composition& composition, double epsilon, StopCheck stop);
 

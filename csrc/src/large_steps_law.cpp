@@ -324,6 +324,15 @@ public:
     double log_mass_err() const override { return log_mass_err_; }
     std::vector<double> parameters() const override { return {}; }
 
+    std::optional<LargeStepsFactors> factors() const {
+        if (parts_.size() != 1) return std::nullopt;
+        const LargeStepsPart& p = parts_[0];
+        const double large = count_.large;
+        return LargeStepsFactors{p.step,          small_window(p, count_),
+                                 large_window(p), p.copies - large,
+                                 large,           certified_choose(p.copies, count_.large)};
+    }
+
 private:
     struct Grid {
         double most;  // largest power of the density for which the grid reaches far enough
@@ -412,6 +421,11 @@ Certified StepSumCache::log_sum(const SubsampledStep& step, const Window& window
     const Certified value = StepSum(step, window, c, 0.0, copies, near_one, stop).log_value(0.0);
     known_[key] = {value, copies};
     return value;
+}
+
+std::optional<LargeStepsFactors> large_steps_factors(const LossLaw& law) {
+    const auto* own = dynamic_cast<const LargeStepsLaw*>(&law);
+    return own == nullptr ? std::nullopt : own->factors();
 }
 
 LawPtr large_steps_law(std::vector<LargeStepsPart> parts, LargeStepsCount count, double furthest,

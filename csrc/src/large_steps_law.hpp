@@ -12,6 +12,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <vector>
 
 #include "dpcore/loss_law.hpp"
@@ -51,6 +52,16 @@ private:
 
 // log C(n, m).
 Certified certified_choose(double n, int m);
+
+// A piece of one kind of step, as its factors: exp(log_choose) small^few large^many.
+struct LargeStepsFactors {
+    SubsampledStep step;
+    Window small, large;
+    double few, many;
+    Certified log_choose;
+};
+// Nothing for any other law, and for pieces of several kinds.
+std::optional<LargeStepsFactors> large_steps_factors(const LossLaw& law);
 
 // furthest: outputs beyond it are not needed to place contours. The cache outlives the law.
 LawPtr large_steps_law(std::vector<LargeStepsPart> parts, LargeStepsCount count, double furthest,

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "clones.hpp"
+#include "large_steps_law.hpp"
 
 namespace dpcore::detail {
 
@@ -16,11 +17,14 @@ constexpr double kTurnedAtoms = 512.0;  // a node of a line takes as long as so 
 constexpr double kMostAtoms = 8192.0;   // of all laws together: 32 MB of tables
 constexpr double kSoonDead = 1024.0;    // of so many oscillators few are left to turn on before all is negligible
 constexpr double kFewCopies = 64.0;
+constexpr double kHardlyAny = 4.0;   // copies whose roundings do not matter
 constexpr double kMostCopies = 1e6;  // of atoms: rounding errors grow with their number
 // Nanoseconds: of a block, of an oscillator in it, of a node of a periodic line.
 constexpr double kBlockWork = 300.0;
 constexpr double kPartWork = 120.0;
 constexpr double kPeriodicWork = 150.0;
+// |log| of a sum from which on it is summed itself, and not less 1.
+constexpr double kFarFromOne = 5.0;
 constexpr double kStepSumWork = 0.6;  // of a term of a step at a node
 
 // Loops run over multiples of this many nodes.
@@ -98,6 +102,10 @@ bool LineProduct::accepts(const Composition& comp) {
         if (kind == LawKind::laplace || kind == LawKind::gaussian) continue;
         if (kind == LawKind::subsampled_gaussian) {
             if (!(t.copies <= kMostCopies)) return false;
+            continue;
+        }
+        if (const auto piece = large_steps_factors(*t.law)) {
+            if (!(t.copies == 1.0 && piece->few <= kMostCopies)) return false;
             continue;
         }
         if (is_periodic(*t.law)) {
@@ -217,15 +225,13 @@ LineProduct::LineProduct(const Composition& comp, double c, double spacing, Stop
             scale_err_ += std::fabs(log_mass) * rho_rel_;
         } else if (kind == LawKind::subsampled_gaussian) {
             const std::vector<double> p = term.law->parameters();
-            Steps own = {std::make_unique<FarStep>(SubsampledStep{p[0], p[1], p[2] != 0.0}, c, h_,
-                                                   static_cast<double>(kBlock) * h_, term.copies, stop),
-                         term.copies};
-            known_ = known_ && own.one->known();
-            log_mass = term.copies * own.one->log_mass();
-            scale_err_ += term.copies * own.one->log_mass_err();
-            err_ += term.copies * own.one->log_mass_err();
-            power_err_ += term.copies * kComplexOp;
-            steps_.push_back(std::move(own));
+            log_mass = add_steps({p[0], p[1], p[2] != 0.0}, {}, term.copies, true, stop);
+        } else if (const auto piece = large_steps_factors(*term.law)) {
+            log_mass = piece->log_choose.value.re;
+            scale_err_ += piece->log_choose.err;
+            size += std::fabs(log_mass);
+            if (piece->few > 0.0) log_mass += add_steps(piece->step, piece->small, piece->few, true, stop);
+            if (piece->many > 0.0) log_mass += add_steps(piece->step, piece->large, piece->many, false, stop);
         } else if (is_periodic(*term.law)) {
             Periodic own = {PeriodicLine(*term.law, c, term.copies, stop), term.copies};
             log_mass = term.copies * own.line.log_mass();
@@ -243,7 +249,12 @@ LineProduct::LineProduct(const Composition& comp, double c, double spacing, Stop
             const double own = term.law->cumulants(c, stop).value;
             log_mass = term.copies * own;
             laplace_ = laplace_ || kind == LawKind::laplace;
-            (term.law->atom_count() > kFewAtoms ? many_ : few_).push_back(factor_of(term, c, own));
+            Factor turned = factor_of(term, c, own);
+            if (term.copies > kHardlyAny) {
+                turned.near = term.law->line(c, static_cast<double>(kBlock) * h_, term.copies, false, stop);
+                turned.log_mass = own;
+            }
+            (term.law->atom_count() > kFewAtoms ? many_ : few_).push_back(std::move(turned));
         }
         log_scale_ += log_mass;
         size += std::fabs(log_mass);
@@ -280,6 +291,22 @@ LineProduct::LineProduct(const Composition& comp, double c, double spacing, Stop
     for (std::vector<double>* a :
          {&re_, &im_, &err_of_, &rel_, &bound_, &turned_, &turned_rel_, &m_re_, &m_im_, &u_re_, &u_im_, &b_})
         a->resize(kBlock);
+}
+
+// log of their mass.
+double LineProduct::add_steps(const SubsampledStep& step, const Window& window, double copies, bool less_one,
+                              StopCheck stop) {
+    const double first = static_cast<double>(kBlock) * h_;
+    Steps own = {std::make_unique<FarStep>(step, window, c_, h_, first, copies, less_one, stop), copies};
+    if (less_one && !(std::fabs(own.one->log_mass()) < kFarFromOne))
+        own.one = std::make_unique<FarStep>(step, window, c_, h_, first, copies, false, stop);
+    known_ = known_ && own.one->known();
+    scale_err_ += copies * own.one->log_mass_err();
+    err_ += copies * own.one->log_mass_err();
+    power_err_ += copies * kComplexOp;
+    const double log_mass = copies * own.one->log_mass();
+    steps_.push_back(std::move(own));
+    return log_mass;
 }
 
 double LineProduct::weight() const {
@@ -326,6 +353,10 @@ void LineProduct::multiply_by(const Factor& f, double start, std::size_t count) 
     raise(f.copies, count);
 }
 
+double LineProduct::power_bound(const Steps& s, double one) {
+    return one < 1.0 ? std::exp(s.copies * std::log(one)) * (1.0 + 1e-9) : 1.0;
+}
+
 // The product times a power of m_, whose moduli are at most b_.
 void LineProduct::raise(double copies, std::size_t count) {
     for (auto n = static_cast<std::uint64_t>(copies); n > 0; n >>= 1U) {
@@ -337,31 +368,43 @@ void LineProduct::raise(double copies, std::size_t count) {
     }
 }
 
-// After their bound at this block.
-void LineProduct::multiply_by(const Steps& steps, double start, std::size_t count) {
-    steps.one->values(m_re_.data(), m_im_.data(), count);
+// After their bound at this block. Strides that are not wanted become 0, their bound stays that of the others.
+void LineProduct::multiply_by(const Steps& steps, double start, const bool* wanted) {
+    steps.one->values(m_re_.data(), m_im_.data(), wanted);
     bound_of(b_.data(), turned_rel_.data(), m_re_.data(), m_im_.data(), steps.copies, kSlack * steps.one->err(),
-             kSlack * steps.one->slope(), start, h_, count);
-    raise(steps.copies, count);
+             kSlack * steps.one->slope(), start, h_, kBlock);
+    for (std::size_t k = 0; k < FarStep::kStrides; ++k)
+        if (!wanted[k])
+            std::fill_n(b_.begin() + static_cast<std::ptrdiff_t>(k * FarStep::kStride), FarStep::kStride, 1.0);
+    raise(steps.copies, kBlock);
+}
+
+double LineProduct::falling(double t, StopCheck stop) {
+    double out = std::exp(-rho_ * t * t * (1.0 - 1e-9)) * (1.0 + 1e-9);
+    for (const Steps& s : steps_) out *= power_bound(s, s.one->bound(t, stop));
+    return out;
 }
 
 // bound_ collects the moduli of the factors that are known by their logarithms, rel_ their relative errors,
 // infinite where only the modulus is bounded.
-void LineProduct::multiply_power(std::size_t j, const Logarithm& v, double copies) {
-    const double one = std::exp(std::min(v.value.re, 1.0));  // of one copy
-    const double off = copies * (v.err + v.slip / one);
+// one: log M of one copy, which is off by `slip` of exp(log_mass) in addition to its err.
+void LineProduct::multiply_power(std::size_t j, const Certified& v, double slip, double log_mass, double copies) {
+    const double one = std::exp(std::min(v.value.re - log_mass, 1.0));
+    const double off = copies * (v.err + slip / one);
     if (!(off < 1e-4)) {  // nearly a zero; an infinite err says that the value is an upper bound
-        const double most = one * std::exp(v.err < 1.0 ? v.err : (std::isinf(v.err) ? 0.0 : kInf)) + v.slip;
+        const double most = one * std::exp(v.err < 1.0 ? v.err : (std::isinf(v.err) ? 0.0 : kInf)) + slip;
         const double power = std::exp(copies * std::log(most)) * (1.0 + 1e-9);
         bound_[j] *= power < 1.0 ? power : 1.0;  // also where it is not a number
         rel_[j] = kInf;
         return;
     }
-    const double log_size = copies * v.value.re;
+    const double log_size = copies * (v.value.re - log_mass);
     const double size = std::exp(std::min(log_size, 1.0));
     const double phase = copies * v.value.im;
     const double rel = off + 2.0 * kLibm + kComplexOp +
-                       4.0 * kRound * (4.0 + std::fabs(phase) + std::fabs(log_size) + copies * v.size);
+                       4.0 * kRound *
+                           (4.0 + std::fabs(phase) + std::fabs(log_size) +
+                            copies * (std::fabs(v.value.re) + std::fabs(log_mass)));
     rel_[j] += rel;
     bound_[j] *= std::min(1.0, size * std::exp(rel));
     const double x = size * std::cos(phase);
@@ -371,13 +414,17 @@ void LineProduct::multiply_power(std::size_t j, const Logarithm& v, double copie
     re_[j] = re;
 }
 
+// The first block.
+void LineProduct::multiply_near(const Factor& f, std::size_t count) {
+    if (f.exact) return multiply_by(*f.exact, 0.0, count);
+    for (std::size_t j = 0; j < count; ++j)
+        multiply_power(j, f.near->value(static_cast<double>(j) * h_), 0.0, f.log_mass, f.copies);
+}
+
 void LineProduct::multiply_by(const Periodic& p, double start, std::size_t count) {
-    const double log_mass = p.line.log_mass();
     for (std::size_t j = 0; j < count; ++j) {
         const PeriodicLine::Node v = p.line.at(start + static_cast<double>(j) * h_);
-        multiply_power(
-            j, {{v.value.re - log_mass, v.value.im}, v.err, v.slip, std::fabs(v.value.re) + std::fabs(log_mass)},
-            p.copies);
+        multiply_power(j, {v.value, v.err}, v.slip, p.line.log_mass(), p.copies);
     }
 }
 
@@ -411,14 +458,14 @@ double LineProduct::evaluate(double first, std::size_t count, double negligible,
         return share * kPartWork * (static_cast<double>(f.parts.size()) + 2.0 * std::log2(f.copies + 1.0));
     };
     for (const Factor& f : few_) {
-        if (first == 0.0 && f.exact) continue;
+        if (first == 0.0 && f.better_known()) continue;
         stop.spend(part_work(f));
         multiply_by(f, start, lanes);
         const double most = enough();
         if (most <= negligible) return most * (1.0 + 1e-9);
     }
     for (const Factor& f : many_) {
-        if (first == 0.0 && f.exact) continue;
+        if (first == 0.0 && f.better_known()) continue;
         stop.spend(part_work(f));
         multiply_by(f, start, lanes);
         const double most = enough();
@@ -426,33 +473,44 @@ double LineProduct::evaluate(double first, std::size_t count, double negligible,
     }
     // In the first block steps are known better by their logarithms.
     const bool near = first == 0.0;
+    double steps_bound = 1.0;
     for (const Steps& s : steps_) {
         if (near) break;
-        const double one = s.one->bound(start, last, stop);
-        if (one < 1.0) envelope *= std::exp(s.copies * std::log(one)) * (1.0 + 1e-9);
-        const double most = enough();
-        if (most <= negligible) return most * (1.0 + 1e-9);
+        steps_bound *= power_bound(s, s.one->bound(start, stop));
+    }
+    envelope *= steps_bound;
+    if (const double most = enough(); !steps_.empty() && most <= negligible) return most * (1.0 + 1e-9);
+    // Of the others' strides of nodes only some may be left.
+    bool wanted[FarStep::kStrides] = {};
+    double strides = 0.0;
+    for (std::size_t k = 0; k < FarStep::kStrides && k * FarStep::kStride < lanes; ++k) {
+        const std::size_t own = std::min(FarStep::kStride, lanes - k * FarStep::kStride);
+        wanted[k] = largest(turned_.data() + k * FarStep::kStride, own) * envelope > negligible;
+        strides += wanted[k] ? 1.0 : 0.0;
     }
     for (const Steps& s : steps_) {
-        stop.spend(kStepSumWork * s.one->terms() * static_cast<double>(lanes));
+        stop.spend(kStepSumWork * s.one->terms() * (near ? static_cast<double>(kBlock) : 16.0 * (strides + 2.0)));
         if (!near) {
-            multiply_by(s, start, lanes);
+            multiply_by(s, start, wanted);
             continue;
         }
         for (std::size_t j = 0; j < count; ++j) {
-            const Certified v = s.one->near(start + static_cast<double>(j) * h_);
-            const double log_mass = s.one->log_mass();
-            multiply_power(
-                j, {{v.value.re - log_mass, v.value.im}, v.err, 0.0, std::fabs(v.value.re) + std::fabs(log_mass)},
-                s.copies);
+            multiply_power(j, s.one->near(static_cast<double>(j) * h_), 0.0, s.one->log_mass(), s.copies);
         }
     }
+    if (!near && !steps_.empty())
+        for (std::size_t j = 0; j < lanes; ++j)
+            if (!wanted[j / FarStep::kStride]) {
+                // The others as they were, and the steps' bound.
+                bound_[j] *= steps_bound;
+                rel_[j] = kInf;
+            }
     stop.spend(kPeriodicWork * static_cast<double>(periodic_.size() * count));
     for (const Periodic& p : periodic_) multiply_by(p, start, count);
     if (first == 0.0)
         for (const std::vector<Factor>* factors : {&few_, &many_})
             for (const Factor& f : *factors)
-                if (f.exact) multiply_by(*f.exact, start, count);
+                if (f.better_known()) multiply_near(f, count);
     const double power = kSlack * std::exp(power_err_);
     for (std::size_t j = 0; j < count; ++j) {
         const double t = start + static_cast<double>(j) * h_;

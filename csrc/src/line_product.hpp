@@ -27,7 +27,7 @@ namespace dpcore::detail {
 
 class LineProduct {
 public:
-    static constexpr std::size_t kBlock = 256;
+    static constexpr std::size_t kBlock = FarStep::kStride * FarStep::kStrides;
     static bool accepts(const Composition& composition);
 
     LineProduct(const Composition& composition, double c, double spacing, StopCheck stop);
@@ -53,6 +53,10 @@ public:
     };
     Windows windows(double outside) const;
 
+    // At least the product at every node from t on, by the factors that fall: Gaussian noise and sampled steps.
+    double falling(double t, StopCheck stop);
+    bool falls() const { return !steps_.empty(); }
+
     // The product at nodes first ... first + count - 1 (count <= kBlock). Where it is at most `negligible` at all
     // of them nothing is computed, and a bound is returned; otherwise -1.
     double evaluate(double first, std::size_t count, double negligible, StopCheck stop);
@@ -77,29 +81,30 @@ private:
     struct Factor {
         std::vector<Oscillator> parts;
         double copies;
-        double err = 0.0;                 // of the transform, absolute, at t = 0
-        double slope = 0.0;               // and its growth with t
-        std::unique_ptr<Periodic> exact;  // for the first block, where the kernels are large: of many copies
+        double err = 0.0;    // of the transform, absolute, at t = 0
+        double slope = 0.0;  // and its growth with t
+        // For the first block, where the kernels are large, of many copies: the law as the spectral engine has it.
+        std::unique_ptr<Periodic> exact;
+        std::unique_ptr<LossLine> near;
+        double log_mass = 0.0;  // of one copy
+        bool better_known() const { return exact != nullptr || near != nullptr; }
     };
     struct Steps {
         std::unique_ptr<FarStep> one;
         double copies;
     };
-    // A power that is known by its logarithm, less that at t = 0: of one copy, with the relative error of a copy,
-    // and what it is off by in addition to that.
-    struct Logarithm {
-        Complex value;
-        double err, slip;
-        double size;  // of the numbers it was computed from
-    };
     static Factor factor_of(const Term& term, double c, double log_mass);  // relative to exp(log_mass)
     static bool better_turned(const LossLaw& law, const Periodic& periodic);
     static Factor atoms_of(const LossLaw& law, const Periodic& periodic, double c);
+    double add_steps(const SubsampledStep& step, const Window& window, double copies, bool less_one,
+                     StopCheck stop);
     void multiply_by(const Factor& factor, double start, std::size_t count);
     void multiply_by(const Periodic& law, double start, std::size_t count);
-    void multiply_by(const Steps& steps, double start, std::size_t count);
-    void multiply_power(std::size_t j, const Logarithm& one, double copies);
+    void multiply_near(const Factor& factor, std::size_t count);
+    void multiply_by(const Steps& steps, double start, const bool* wanted);
+    void multiply_power(std::size_t j, const Certified& one, double slip, double log_mass, double copies);
     void raise(double copies, std::size_t count);
+    static double power_bound(const Steps& steps, double one);
 
     double c_, h_;
     double log_scale_ = 0.0, scale_err_ = 0.0;
@@ -117,9 +122,11 @@ private:
 };
 
 constexpr double kNodeWork = 50.0;  // nanoseconds of a node that is summed
+constexpr double kLook = 16.0;      // blocks after which the end is looked for
 
 // Visits the nodes j h from 0 to `end`, in windows where there are such: use(t, value, err) at a node,
 // left_out(t, count, bound) for a block from t on whose values are at most `bound`, given what is negligible at t.
+// Where all that follows is, that may be many nodes at once.
 template <class Negligible, class Use, class LeftOut>
 void visit_nodes(LineProduct& product, const LineProduct::Windows& windows, double h, double end, StopCheck stop,
                  Negligible&& negligible, Use&& use, LeftOut&& left_out) {
@@ -138,6 +145,14 @@ void visit_nodes(LineProduct& product, const LineProduct::Windows& windows, doub
             const auto count =
                 static_cast<std::size_t>(std::min(static_cast<double>(LineProduct::kBlock), stop_at - next + 1.0));
             const double t = next * h;
+            if (std::fmod(blocks, kLook) == 0.0 && product.falls() && next > 0.0) {
+                const double rest = product.falling(t, stop);
+                if (rest <= negligible(t)) {
+                    // The sum of 1/j^2 from j = n on is at most that of n (1 + 1/n) terms of its first.
+                    left_out(t, next + 1.0, rest);
+                    return;
+                }
+            }
             const double bound = product.evaluate(next, count, next == 0.0 ? 0.0 : negligible(t), stop);
             if (!(bound >= 0.0)) stop.spend(kNodeWork * static_cast<double>(count));
             if (bound >= 0.0) {

@@ -14,10 +14,13 @@ namespace {
 constexpr double kInf = std::numeric_limits<double>::infinity();
 constexpr double kPi = 3.14159265358979323846;
 constexpr double kFirstNodes = 6e6;    // half a second
-constexpr double kMostNodes = 3e7;     // of later tries, as far as the work allows
+constexpr double kMostNodes = 3e7;     // of later tries, where the work is not bounded
 constexpr double kMostIndex = 0x1p27;  // j h is exact below
 constexpr int kMostTries = 4;          // each with up to ten times the nodes
 constexpr double kWorthIt = 1.4;       // or else not tried again
+constexpr double kFirstLook = 64.0;    // blocks, and widths of the kernel
+constexpr double kHopeless = 30.0;     // times the width asked for
+constexpr double kHardlyMore = 1.2;    // as many nodes
 
 // e^{ix}, by its series where that is shorter: the first terms left out are x^8/8! and x^9/9!, below 2^-62.
 Complex turned(double x) {
@@ -64,15 +67,50 @@ private:
 struct Plan {
     double c, h, total;  // total: of the sum over all nodes, about
     LineProduct::Windows windows;
-    double outside;  // the product between windows
-    double end;
+    double outside;    // the product between windows
+    double end, rest;  // the last node, and what is beyond it
 };
 
-LogBounds smoothed_once(const Composition& comp, double epsilon, double width, const ContourPlace& place,
-                        LineProduct& product, const Smoothing& smoothing, const Plan& plan, StopCheck stop) {
+// Bounds, and which part of their width, relative to the result, is not due to smoothing.
+struct Found {
+    LogBounds bounds = {-kInf, kInf};
+    double rounding = kInf;
+};
+
+// Where the sum may end: the factors that fall, at places a half octave apart.
+class End {
+public:
+    End(LineProduct& product, const Plan& plan, double width, StopCheck stop)
+        : product_(product), plan_(plan), goal_(0.1 * width * plan.total), stop_(stop) {}
+    // At least the product from t on.
+    double falling(double t) {
+        if (!product_.falls()) return product_.falling(t, stop_);
+        const double first = plan_.h * static_cast<double>(LineProduct::kBlock);
+        if (!(t > first)) return 1.0;
+        const auto step = static_cast<std::size_t>(2.0 * std::log2(t / first) * (1.0 - 1e-12));
+        while (known_.size() <= step)
+            known_.push_back(product_.falling(first * std::exp2(0.5 * static_cast<double>(known_.size())), stop_));
+        return known_[step];
+    }
+    double rest(const Smoothing& s, double t) { return 2.002 * s.most() * s.fall(t) * falling(t) / (t * plan_.h); }
+    double of(const Smoothing& s) {
+        double end = std::min(3.0 / std::sqrt(s.eta2()), plan_.h * static_cast<double>(LineProduct::kBlock));
+        while (rest(s, end) > goal_) end *= 1.1;
+        return end;
+    }
+
+private:
+    LineProduct& product_;
+    const Plan& plan_;
+    double goal_;
+    StopCheck stop_;
+    std::vector<double> known_;
+};
+
+Found smoothed_once(const Composition& comp, double epsilon, double width, const ContourPlace& place,
+                    LineProduct& product, const Smoothing& smoothing, const Plan& plan, StopCheck stop) {
     const double c = plan.c;
     const double h = plan.h;
-    const double rho = product.rho();
     Compensated above, below;
     double error = 0.0, sizes = 0.0;
     const double most = smoothing.most();
@@ -100,8 +138,7 @@ LogBounds smoothed_once(const Composition& comp, double epsilon, double width, c
         [&](double t, double count, double bound) { error += 2.0 * most * bound * count / (t * t) * kSlack; });
     // Between windows, from 4 h on, 2 most/t^2 adds up to less than most/h^2.
     if (plan.windows.period > 0.0) error += plan.outside * most / (h * h);
-    // Beyond the last node every factor is at most 1.
-    error += 2.002 * most * smoothing.fall(plan.end) * std::exp(-rho * plan.end * plan.end) / (plan.end * h);
+    error += plan.rest;
     error += 8.0 * kRound * (sizes + std::fabs(above.sum) + std::fabs(below.sum));
     const double share = h / (2.0 * kPi);
     const double alias = std::exp(std::min(product.log_alias(comp, place), 700.0));
@@ -115,7 +152,8 @@ LogBounds smoothed_once(const Composition& comp, double epsilon, double width, c
     if (high > 0.0 && std::isfinite(high)) out.log_upper = log_scale + std::log(high) + scale_err;
     if (low > 0.0 && std::isfinite(low)) out.log_lower = log_scale + std::log(low) - scale_err;
     const double outward = 4.0 * kRound * (std::fabs(log_scale) + 1e3);
-    return add_infinite_mass(comp, {out.log_lower - outward, out.log_upper + outward});
+    return {add_infinite_mass(comp, {out.log_lower - outward, out.log_upper + outward}),
+            above.sum > 0.0 ? (2.0 * error + alias / share) / above.sum : kInf};
 }
 
 }  // namespace
@@ -130,45 +168,49 @@ std::optional<LogBounds> smoothed_delta(const Composition& comp, double epsilon,
     const double h = place.spacing;
     LineProduct product(comp, c, h, stop);
     if (!product.known()) return std::nullopt;
-    const double rho = product.rho();
     const double total = std::exp(place.log_estimate) * 2.0 * kPi / h;
-    Plan plan = {c, h, total, {}, 1e-3 * width * total * h * h, 0.0};
+    Plan plan = {c, h, total, {}, 1e-3 * width * total * h * h, 0.0, 0.0};
     plan.windows = product.windows(plan.outside);
     const double each = product.weight() * plan.windows.share;
     double most_nodes = std::min(kFirstNodes / each, 0.9 * kMostIndex);
-    // Both bounds together are off by 1.5 eta^2 c(1+c).
+    // Both bounds together are off by 1.5 eta^2 c(1+c). Less costs little where something else ends the sum.
     double eta2 = width / (1.5 * c * (1.0 + c));
+    End end(product, plan, width, stop);
+    const auto nodes = [&](double own) { return end.of(Smoothing(own, c)) / h; };
+    for (int i = 0; i < 4 && nodes(0.25 * eta2) < kHardlyMore * nodes(eta2); ++i) eta2 *= 0.25;
     LogBounds out = {-kInf, kInf};
-    for (int tries = 0; tries < kMostTries; ++tries) {
-        const auto end_of = [&](const Smoothing& s) {
-            double end = 3.0 / std::sqrt(s.eta2() + 2.0 * rho);
-            while (2.0 * s.most() * s.fall(end) * std::exp(-rho * end * end) / (end * h) > 0.1 * width * total)
-                end *= 1.1;
-            return end;
-        };
-        Smoothing smoothing(eta2, c);
-        plan.end = end_of(smoothing);
-        const double wider = plan.end / h / most_nodes;
-        if (wider > 1.0) {
-            eta2 *= wider * wider;
-            smoothing = Smoothing(eta2, c);
-            plan.end /= wider;
-        }
-        LogBounds found = {-kInf, kInf};
+    for (int tries = product.falls() ? -1 : 0; tries < kMostTries; ++tries) {
+        // What roundings leave of the result is seen in its first nodes.
+        const bool first_look = tries < 0;
+        const double most =
+            first_look ? std::min(most_nodes, kFirstLook * (c / h + LineProduct::kBlock)) : most_nodes;
+        double own_eta2 = eta2;
+        while (nodes(own_eta2) > most) own_eta2 *= 1.2;
+        if (first_look && own_eta2 == eta2) continue;
+        const Smoothing smoothing(own_eta2, c);
+        plan.end = end.of(smoothing);
+        plan.rest = end.rest(smoothing, plan.end);
+        Found found;
         const double before = stop.work == nullptr ? 0.0 : stop.work->left;
         const bool enough = within(stop, 1.0, [&](StopCheck own) {
             found = smoothed_once(comp, epsilon, width, place, product, smoothing, plan, own);
         });
-        out = {std::max(out.log_lower, found.log_lower), std::min(out.log_upper, found.log_upper)};
+        out = {std::max(out.log_lower, found.bounds.log_lower), std::min(out.log_upper, found.bounds.log_upper)};
+        if (!enough) break;
+        if (first_look) {
+            if (found.rounding > kHopeless * width) break;
+            continue;
+        }
         // A sum of losses next to epsilon is what makes the bounds wider than they should be: look closer, as far
         // as the work that is left allows at the rate of this try.
-        if (!(out.log_upper - out.log_lower > 2.0 * width) || !enough) break;
+        if (!(out.log_upper - out.log_lower > 2.0 * width) || found.rounding > out.log_upper - out.log_lower)
+            break;
         double more = kMostNodes / each * h / plan.end;
-        if (stop.work != nullptr) more = std::min(more, 0.8 * stop.work->left / (before - stop.work->left + 1.0));
-        more = std::min({more, 10.0, 0.9 * kMostIndex * h / plan.end});
-        if (more < kWorthIt) break;
-        most_nodes = more * plan.end / h;
-        eta2 /= more * more;
+        if (stop.work != nullptr) more = 0.8 * stop.work->left / (before - stop.work->left + 1.0);
+        most_nodes = std::min({more, 10.0, 0.9 * kMostIndex * h / plan.end}) * plan.end / h;
+        eta2 = 0.01 * own_eta2;
+        while (nodes(eta2) > most_nodes) eta2 *= 1.1;
+        if (eta2 > own_eta2 / (kWorthIt * kWorthIt)) break;
     }
     return out;
 }

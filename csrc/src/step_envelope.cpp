@@ -24,9 +24,7 @@ constexpr double kMostCells = 40000.0;
 constexpr double kManyCopies = 1000.0;
 constexpr double kMuchNoise = 0.5;
 constexpr int kOctaves = 256;  // of t, around 1
-// Edges are left behind after so many of their widths: |1 - w| is at most e^{1/8} sqrt(2) Phi(-sinh(4)/sqrt(2))
-// < 1e-80 there, also in the strip.
-constexpr double kInside = 4.0;
+// |1 - w| is at most e^{1/8} sqrt(2) Phi(-sinh(4)/sqrt(2)) < 1e-80 where edges are left behind (kInside).
 constexpr double kLogLeftBehind = -184.0;
 // Shares of the mass beyond the cuts of the bulks, from one to the next.
 constexpr double kNextBulk = 0.25;
@@ -99,6 +97,8 @@ void StepEnvelope::lay(double first, double last, bool inside) const {
 
 // Heights halve from rung to rung: the bound's exponent is at most a ninth from that of the best height.
 double StepEnvelope::height(int rung) const { return std::ldexp(tallest_, -rung); }
+
+double StepEnvelope::edge_height() const { return sum_.window().open() ? tallest_ : edge_height_; }
 
 namespace {
 // log |1 - q + q e^{y+iv}|^p less its value at v = 0, versine = 1 - cos v, spread = r(1 - r).

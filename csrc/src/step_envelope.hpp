@@ -24,13 +24,17 @@ public:
 
     double log_bound(double from) const;
 
-    // For other rules along these paths, of sums without a window: heights halve from rung to rung; at least the
-    // logarithm of the integral of the modulus at that height, for every t >= from; and of what lies, at any
-    // height, outside of the sum's first and last output.
+    // For other rules along these paths: heights halve from rung to rung, and up to edge_height() all of a path
+    // has that height; at least the logarithm of the integral of the modulus there, for every t >= from; and of
+    // what lies, at any height, outside of the sum's first and last output.
     static constexpr int kRungs = 16;
     double height(int rung) const;
+    double edge_height() const;
     double log_along(int rung, double from) const;
     double log_outside(double height) const;
+
+    // Edges are left behind after so many of their widths: there |1 - w| < 1e-80, also in the strip.
+    static constexpr double kInside = 4.0;
 
 private:
     struct Point {  // where cells meet

@@ -5,13 +5,12 @@
 // and an envelope of |M| along that line with which an integral to infinity can be cut off.
 //
 // Method:    closed forms arranged so that no cancellation occurs where the loss is small (expm1, log1p, sinh);
-// the
-//            subsampled Gaussian by the trapezoid rule in the output, whose error is bounded in a strip of the
-//            plane.
+//            the subsampled Gaussian by the trapezoid rule in the output, whose error is bounded in a strip of the
+//            plane. Each law has a source of its own in csrc/src, <name>_law.cpp; the laws of a pmf and of atoms
+//            are in atoms_law.cpp.
 // Domain:    every c; t >= 0. Laws are immutable and may be shared between threads; a line belongs to one thread.
 // Guarantee: LossLine::value is within its err of the truth; log_envelope(T) >= log |M(c + it)| for every t >= T
-// (on a
-//            lattice: for T <= t <= pi/step). Derivations: docs/accounting_derivations.md, "loss_law".
+//            (on a lattice: for T <= t <= pi/step). Derivations: docs/accounting_derivations.md, "loss_law".
 // Evidence:  tests/cpp/test_spectral.cpp, tests/test_accounting.py.
 #pragma once
 

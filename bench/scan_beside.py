@@ -72,7 +72,10 @@ def main() -> None:
         if given.list and not widths[-1] <= ASKED:
             print(f"{widths[-1]:.1e} in {taken:.2f} s at {eps}: {name}", flush=True)
         if len(widths) % 7 == 0:
-            grid = loss.log_delta(eps, engine="buckets")
+            try:
+                grid = loss.log_delta(eps, engine="buckets")
+            except ValueError:  # more buckets than its limit
+                continue
             compared += 1
             if max(found.lower, grid.lower) > min(found.upper, grid.upper):
                 raise SystemExit(f"bounds disagree at {eps}: {name}, {found}, {grid}")

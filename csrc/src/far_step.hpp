@@ -47,10 +47,15 @@ public:
     void values(double* re, double* im, const bool* wanted);
     double err() const { return err_; }
     double slope() const { return slope_; }
-    double terms() const { return static_cast<double>(log_size_.size()); }
+    // Of a sum at one node, for the work it takes; and of a block besides.
+    double terms() const { return static_cast<double>(log_size_.size() - slow_) + 0.25 * kDegree; }
+    double near_terms() const { return static_cast<double>(sum_.nodes().size()); }
+    double block_terms() const { return static_cast<double>(log_size_.size()) * kDegree; }
 
 private:
+    static constexpr std::size_t kDegree = 18;
     void make_rule(double from, StopCheck stop);
+    void make_polynomial(double* re, double* im);
 
     SubsampledStep step_;
     Window window_;
@@ -68,6 +73,8 @@ private:
     // Turns of each term: by the nodes of a stride, and of each stride by all terms.
     std::vector<double> table_re_, table_im_, stride_re_, stride_im_;
     std::vector<double> at_re_, at_im_;
+    std::size_t slow_ = 0;                     // so many terms, the first, turn by little along a block
+    std::vector<double> power_re_, power_im_;  // of these, i Lambda times half a block
 };
 
 }  // namespace dpcore::detail

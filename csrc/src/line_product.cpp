@@ -25,7 +25,7 @@ constexpr double kPartWork = 120.0;
 constexpr double kPeriodicWork = 150.0;
 // |log| of a sum from which on it is summed itself, and not less 1.
 constexpr double kFarFromOne = 5.0;
-constexpr double kStepSumWork = 0.6;  // of a term of a step at a node
+constexpr double kStepSumWork = 0.4;  // of a term of a step at a node
 
 // Loops run over multiples of this many nodes.
 constexpr std::size_t kLanes = 8;
@@ -489,7 +489,8 @@ double LineProduct::evaluate(double first, std::size_t count, double negligible,
         strides += wanted[k] ? 1.0 : 0.0;
     }
     for (const Steps& s : steps_) {
-        stop.spend(kStepSumWork * s.one->terms() * (near ? static_cast<double>(kBlock) : 16.0 * (strides + 2.0)));
+        stop.spend(kStepSumWork * (near ? 2.0 * static_cast<double>(kBlock) * s.one->near_terms()
+                                        : s.one->terms() * 16.0 * (strides + 2.0) + s.one->block_terms()));
         if (!near) {
             multiply_by(s, start, wanted);
             continue;

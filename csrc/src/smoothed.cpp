@@ -195,6 +195,13 @@ std::optional<LogBounds> smoothed_delta(const Composition& comp, double epsilon,
         const bool enough = within(stop, 1.0, [&](StopCheck own) {
             found = smoothed_once(comp, epsilon, width, place, product, smoothing, plan, own);
         });
+        if (std::getenv("DBG"))
+            std::fprintf(stderr,
+                         "   try %d c=%g h=%g end=%g nodes=%g width asked %g eta2=%g got %g rounding %g work left "
+                         "%g enough %d est %g\n",
+                         tries, c, h, plan.end, plan.end / h, width, own_eta2,
+                         found.bounds.log_upper - found.bounds.log_lower, found.rounding,
+                         stop.work ? stop.work->left : 0, enough, place.log_estimate);
         out = {std::max(out.log_lower, found.bounds.log_lower), std::min(out.log_upper, found.bounds.log_upper)};
         if (!enough) break;
         if (first_look) {

@@ -63,7 +63,7 @@ LogBounds rest_by_contour(const Composition& comp, double epsilon, double width,
 LogBounds rest_delta(const Composition& comp, double epsilon, double width, StopCheck stop) {
     const LogBounds out = rest_by_contour(comp, epsilon, width, stop);
     if (out.log_upper - out.log_lower <= width || out.log_upper == -kInf || epsilon < 0.0) return out;
-    const auto smooth = smoothed_delta(comp, epsilon, width, stop);
+    const auto smooth = smoothed_delta(comp, epsilon, width, Effort::all, stop);
     return smooth ? intersect(out, *smooth) : out;
 }
 }  // namespace
@@ -104,7 +104,8 @@ LogBounds contour_delta(const Composition& comp, double epsilon, double content,
         within(stop, 0.3, one);
         if (!narrow())
             within(stop, 0.5, [&](StopCheck own) {
-                if (const auto smooth = smoothed_delta(comp, epsilon, kSmoothedShare * content, own))
+                if (const auto smooth =
+                        smoothed_delta(comp, epsilon, kSmoothedShare * content, Effort::if_enough, own))
                     out = intersect(out, *smooth);
             });
         if (!narrow() && !(about < kFarBelow)) within(stop, 0.9, sorted);
@@ -196,7 +197,7 @@ LogBounds log_delta_of(const Composition& comp, double epsilon, Method method, S
     attempt(0.3,
             [&](StopCheck own) { return kept(few_sums_delta(comp, epsilon, aim, rest_by_contour, true, own)); });
     if (content(method.content)) return out;
-    attempt(0.6, [&](StopCheck own) { return kept(smoothed_delta(comp, epsilon, aim, own)); });
+    attempt(0.6, [&](StopCheck own) { return kept(smoothed_delta(comp, epsilon, aim, Effort::all, own)); });
     if (!content(method.content))
         attempt(0.7,
                 [&](StopCheck own) { return kept(few_sums_delta(comp, epsilon, aim, rest_delta, false, own)); });

@@ -488,7 +488,8 @@ private:
             within(stop_, kContourShare, contour);
             if (log_width(bounds) < enough || bounds.log_upper - bounds.log_lower <= width || epsilon_ < 0.0)
                 return;
-            if (const auto smooth = smoothed_delta(comp, epsilon_, width, stop_)) tighten(bounds, *smooth);
+            if (const auto smooth = smoothed_delta(comp, epsilon_, width, Effort::if_enough, stop_))
+                tighten(bounds, *smooth);
         } else {
             const Interval above = spectral_tails(comp, epsilon_, stop_).above;
             const double low = std::log(above.lower);
@@ -939,7 +940,7 @@ bool without_lists(const Composition& comp, Quantity quantity) {
 LogBounds finite_bounds(const Composition& comp, Quantity quantity, double at, double content, StopCheck stop) {
     LogBounds plain = {-kInf, kInf};
     if (without_lists(comp, quantity)) {
-        within(stop, 0.4, [&](StopCheck part) {
+        within(stop, 0.7, [&](StopCheck part) {
             Divided divided(comp, at, part);
             plain = over_range(divided, quantity, at, at, content, -kInf, part);
         });

@@ -83,7 +83,8 @@ Tails difference_tails(const Composition& comp, double at, StopCheck stop) {
     const auto delta = [&](double eps) {
         LogBounds b = contour_delta(comp, eps, content, stop);
         if (b.log_upper - b.log_lower > content)
-            if (const auto smooth = detail::smoothed_delta(comp, eps, kSmoothedShare * content, stop))
+            if (const auto smooth =
+                    detail::smoothed_delta(comp, eps, kSmoothedShare * content, detail::Effort::all, stop))
                 b = intersect(b, *smooth);
         return from_log(b);
     };

@@ -19,8 +19,12 @@ constexpr double kMostIndex = 0x1p27;  // j h is exact below
 constexpr int kMostTries = 4;          // each with up to ten times the nodes
 constexpr double kWorthIt = 1.4;       // or else not tried again
 constexpr double kFirstLook = 64.0;    // blocks, and widths of the kernel
-constexpr double kHopeless = 30.0;     // times the width asked for
+constexpr double kNotEnough = 2.0;     // times the width asked for
+constexpr double kTooMuch = 4.0;       // likewise, of roundings alone
+constexpr double kHopeless = 1e6;      // likewise
+constexpr double kMostly = 0.7;        // of a width that is due to rounding
 constexpr double kHardlyMore = 1.2;    // as many nodes
+constexpr double kAliveWork = 80.0;    // nanoseconds of a node with sampled steps
 
 // e^{ix}, by its series where that is shorter: the first terms left out are x^8/8! and x^9/9!, below 2^-62.
 Complex turned(double x) {
@@ -160,7 +164,8 @@ Found smoothed_once(const Composition& comp, double epsilon, double width, const
 
 bool smoothable(const Composition& comp) { return LineProduct::accepts(comp); }
 
-std::optional<LogBounds> smoothed_delta(const Composition& comp, double epsilon, double width, StopCheck stop) {
+std::optional<LogBounds> smoothed_delta(const Composition& comp, double epsilon, double width, Effort effort,
+                                        StopCheck stop) {
     if (!smoothable(comp)) return std::nullopt;
     const ContourPlace place = spectral_place(comp, epsilon, Quantity::delta, stop);
     if (!place.valid) return std::nullopt;
@@ -178,6 +183,9 @@ std::optional<LogBounds> smoothed_delta(const Composition& comp, double epsilon,
     End end(product, plan, width, stop);
     const auto nodes = [&](double own) { return end.of(Smoothing(own, c)) / h; };
     for (int i = 0; i < 4 && nodes(0.25 * eta2) < kHardlyMore * nodes(eta2); ++i) eta2 *= 0.25;
+    // One try that is enough is worth more than several.
+    if (product.falls() && stop.work != nullptr)
+        most_nodes = std::max(most_nodes, std::min(0.7 * stop.work->left / kAliveWork, 0.9 * kMostIndex));
     LogBounds out = {-kInf, kInf};
     for (int tries = product.falls() ? -1 : 0; tries < kMostTries; ++tries) {
         // What roundings leave of the result is seen in its first nodes.
@@ -195,17 +203,10 @@ std::optional<LogBounds> smoothed_delta(const Composition& comp, double epsilon,
         const bool enough = within(stop, 1.0, [&](StopCheck own) {
             found = smoothed_once(comp, epsilon, width, place, product, smoothing, plan, own);
         });
-        if (std::getenv("DBG"))
-            std::fprintf(stderr,
-                         "   try %d c=%g h=%g end=%g nodes=%g width asked %g eta2=%g got %g rounding %g work left "
-                         "%g enough %d est %g\n",
-                         tries, c, h, plan.end, plan.end / h, width, own_eta2,
-                         found.bounds.log_upper - found.bounds.log_lower, found.rounding,
-                         stop.work ? stop.work->left : 0, enough, place.log_estimate);
         out = {std::max(out.log_lower, found.bounds.log_lower), std::min(out.log_upper, found.bounds.log_upper)};
         if (!enough) break;
         if (first_look) {
-            if (found.rounding > kHopeless * width) break;
+            if (found.rounding > (effort == Effort::all ? kHopeless : kTooMuch) * width) break;
             continue;
         }
         // A sum of losses next to epsilon is what makes the bounds wider than they should be: look closer, as far

@@ -25,9 +25,12 @@ namespace dpcore::detail {
 
 bool smoothable(const Composition& composition);
 
+// Whether bounds that will be wider than asked for are worth all of the work, or others have more use for it.
+enum class Effort { all, if_enough };
+
 // delta with its infinite mass, of about this relative width; nothing where the composition is of another kind.
 std::optional<LogBounds> smoothed_delta(const Composition& composition, double epsilon, double width,
-                                        StopCheck stop);
+                                        Effort effort, StopCheck stop);
 
 // Pr[L > at] with its infinite mass and Pr[L < at], of about this absolute width where no sums of losses crowd
 // around `at`; nothing where the composition is of another kind.

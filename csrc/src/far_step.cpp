@@ -16,7 +16,8 @@ constexpr double kInf = std::numeric_limits<double>::infinity();
 constexpr double kPi = 3.14159265358979323846;
 constexpr std::size_t kStride = FarStep::kStride;
 constexpr std::size_t kStrides = FarStep::kStrides;
-constexpr std::size_t kChunk = 32;  // terms that are summed by themselves
+constexpr double kMostBlocks = 4096.0;  // of one polynomial
+constexpr std::size_t kChunk = 32;      // terms that are summed by themselves
 // What a rule may be off by, relative to M(c), as a logarithm.
 constexpr double kLogRule = -39.0;
 // A path is taken where the moduli of its terms add up to no more than e^kRaised of M(c).
@@ -178,23 +179,19 @@ DPCORE_CLONES Complex sum_parts(const double* re, const double* im, std::size_t 
     return out;
 }
 
-DPCORE_CLONES void add_polynomial(double* re, double* im, const double* c_re, const double* c_im,
-                                  std::size_t degree, double first, double step) {
-    double x[kStride], sum_re[kStride], sum_im[kStride];
+DPCORE_CLONES void polynomial(double* re, double* im, const double* c_re, const double* c_im, std::size_t degree,
+                              double first, double step) {
+    double x[kStride];
     for (std::size_t j = 0; j < kStride; ++j) {
         x[j] = first + static_cast<double>(j) * step;
-        sum_re[j] = c_re[degree];
-        sum_im[j] = c_im[degree];
+        re[j] = c_re[degree];
+        im[j] = c_im[degree];
     }
     for (std::size_t k = degree; k-- > 0;)
         for (std::size_t j = 0; j < kStride; ++j) {
-            sum_re[j] = sum_re[j] * x[j] + c_re[k];
-            sum_im[j] = sum_im[j] * x[j] + c_im[k];
+            re[j] = re[j] * x[j] + c_re[k];
+            im[j] = im[j] * x[j] + c_im[k];
         }
-    for (std::size_t j = 0; j < kStride; ++j) {
-        re[j] += sum_re[j];
-        im[j] += sum_im[j];
-    }
 }
 
 }  // namespace
@@ -214,6 +211,11 @@ FarStep::FarStep(const SubsampledStep& step, const Window& window, double c, dou
     log_mass_ = mass.value.re;
     log_mass_err_ = mass.err;
     sum_.expect(spacing);
+    least_ = std::log1p(-step.q);
+    for (std::size_t j = 0; j < kStride; ++j) {
+        least_re_[j] = std::cos(static_cast<double>(j) * spacing * least_);
+        least_im_[j] = std::sin(static_cast<double>(j) * spacing * least_);
+    }
 }
 
 void FarStep::make_rule(double from, StopCheck stop) {
@@ -245,6 +247,7 @@ void FarStep::make_rule(double from, StopCheck stop) {
     double dropped = 0.0, err = 0.0, slope = 0.0, sizes = 0.0;
     const double half = static_cast<double>(kStride * kStrides / 2) * h_;
     slow_ = 0;
+    double furthest = 0.0;  // the largest |Lambda - least|, about
     for (double n = first; n <= last; n += 1.0) {
         const double x = n * h;
         const Loss loss = complex_loss(step_, x, v);
@@ -263,8 +266,10 @@ void FarStep::make_rule(double from, StopCheck stop) {
         const double angle = p * loss.fall - a * x / s2 + weight.angle;
         const double size = std::exp(now + weight.log_size);
         // Half a block turns this term by less than a radian, and all before it.
-        const bool slow = slow_ == log_size_.size() && half * (std::fabs(loss.rate) + loss.fall) < 1.0;
+        const double far = std::fabs(loss.rate - least_) + loss.fall;
+        const bool slow = slow_ == log_size_.size() && half * far < 1.0;
         if (slow) ++slow_;
+        furthest = std::max(furthest, far);
         // Exponent and angle: their roundings, those of Lambda, and library functions; the turning of a block.
         err +=
             size * (kRound * (8.0 * (quadratic + v * a) + 6.0 * std::fabs(p) * (std::fabs(loss.rate) + loss.fall) +
@@ -289,9 +294,12 @@ void FarStep::make_rule(double from, StopCheck stop) {
     slope_ = kSlack * slope;
     for (std::vector<double>* w : {&size_, &re_, &im_, &at_re_, &at_im_}) w->resize(terms);
     for (std::vector<double>* w : {&power_re_, &power_im_}) w->resize(slow_);
+    ends_ = -1.0;
+    span_ = slow_ == terms ? std::max(1.0, std::floor(1.0 / (half * std::max(furthest, 1e-300)))) : 1.0;
+    span_ = std::min(span_, kMostBlocks);
     for (std::size_t n = 0; n < slow_; ++n) {
-        power_re_[n] = -half * fall_[n];
-        power_im_[n] = half * rate_[n];
+        power_re_[n] = -span_ * half * fall_[n];
+        power_im_[n] = span_ * half * (rate_[n] - least_);
     }
     for (std::vector<double>* w : {&table_re_, &table_im_}) w->resize(terms * kStride);
     for (std::vector<double>* w : {&stride_re_, &stride_im_}) w->resize(terms * kStrides);
@@ -324,26 +332,35 @@ double FarStep::bound(double t, StopCheck stop) {
         make_rule(from, stop);
     }
     at_ = t;
+    // Within a polynomial for many blocks: what held at its beginning.
+    if (span_ > 1.0 && t < ends_) return bound_;
+    ends_ = -1.0;
     const std::size_t terms = log_size_.size();
     stop.spend(kSizeWork * static_cast<double>(terms));
     for (std::size_t n = 0; n < terms; ++n) size_[n] = std::max(log_size_[n] - t * fall_[n], -700.0);
     exp_block(size_.data(), size_.data(), terms);
     double sum = 0.0;
     for (const double s : size_) sum += s;
-    return sum * (1.0 + 1e-9) + err_ + slope_ * t + 1e-290;
+    return bound_ = sum * (1.0 + 1e-9) + err_ + slope_ * t + 1e-290;
 }
 
-// Of the slow terms, in the distance from the middle of the block over its half: the sums of u (i Lambda
+// Of the slow terms, in the distance from the middle of its blocks over their half: the sums of u (i Lambda
 // half)^k/k!. What is left out of each is at most e/19! < 3e-17 of it.
-void FarStep::make_polynomial(double* re, double* im) {
-    const std::size_t terms = log_size_.size();
-    constexpr std::size_t kMiddle = kStrides / 2;
-    turn(at_re_.data(), at_im_.data(), re_.data(), im_.data(), stride_re_.data() + kMiddle * terms,
-         stride_im_.data() + kMiddle * terms, slow_);
+void FarStep::make_polynomial() {
+    const double half = span_ * static_cast<double>(kStride * kStrides / 2) * h_;
+    middle_ = at_ + half;
+    // To whole blocks within it.
+    ends_ = at_ + (2.0 * span_ - 1.0) / span_ * half * (1.0 - 1e-12);
+    for (std::size_t n = 0; n < slow_; ++n) {
+        const double size = size_[n] * std::exp(-half * fall_[n]);
+        const double angle = angle_[n] + middle_ * rate_[n];
+        at_re_[n] = size * std::cos(angle);
+        at_im_[n] = size * std::sin(angle);
+    }
     for (std::size_t k = 0;; ++k) {
         const Complex sum = sum_parts(at_re_.data(), at_im_.data(), slow_);
-        re[k] = sum.re;
-        im[k] = sum.im;
+        coefficient_re_[k] = sum.re;
+        coefficient_im_[k] = sum.im;
         if (k == kDegree) break;
         turn(at_re_.data(), at_im_.data(), at_re_.data(), at_im_.data(), power_re_.data(), power_im_.data(),
              slow_);
@@ -357,13 +374,13 @@ void FarStep::make_polynomial(double* re, double* im) {
 
 void FarStep::values(double* re, double* im, const bool* wanted) {
     const std::size_t terms = log_size_.size();
-    for (std::size_t n = 0; n < terms; ++n) {
+    for (std::size_t n = slow_; n < terms; ++n) {
         const double angle = angle_[n] + at_ * rate_[n];
         re_[n] = size_[n] * std::cos(angle);
         im_[n] = size_[n] * std::sin(angle);
     }
-    double c_re[kDegree + 1], c_im[kDegree + 1];
-    if (slow_ > 0) make_polynomial(c_re, c_im);
+    if (slow_ > 0 && ends_ < 0.0) make_polynomial();
+    const double half = span_ * static_cast<double>(kStride * kStrides / 2) * h_;
     const double sign = step_.removal ? 1.0 : -1.0;
     for (std::size_t k = 0; k < kStrides; ++k) {
         double* own_re = re + k * kStride;
@@ -377,10 +394,17 @@ void FarStep::values(double* re, double* im, const bool* wanted) {
              stride_re_.data() + k * terms + slow_, stride_im_.data() + k * terms + slow_, terms - slow_);
         sum_stride(own_re, own_im, table_re_.data() + slow_ * kStride, table_im_.data() + slow_ * kStride,
                    at_re_.data(), at_im_.data(), terms - slow_);
-        constexpr double kHalf = static_cast<double>(kStride * kStrides / 2);
-        if (slow_ > 0)
-            add_polynomial(own_re, own_im, c_re, c_im, kDegree, static_cast<double>(k * kStride) / kHalf - 1.0,
-                           1.0 / kHalf);
+        if (slow_ > 0) {
+            const double from = at_ - middle_ + static_cast<double>(k * kStride) * h_;
+            double poly_re[kStride], poly_im[kStride];
+            polynomial(poly_re, poly_im, coefficient_re_, coefficient_im_, kDegree, from / half, h_ / half);
+            turn(poly_re, poly_im, poly_re, poly_im, least_re_, least_im_, kStride);
+            const double c = std::cos(from * least_), s = std::sin(from * least_);
+            for (std::size_t j = 0; j < kStride; ++j) {
+                own_re[j] += c * poly_re[j] - s * poly_im[j];
+                own_im[j] += c * poly_im[j] + s * poly_re[j];
+            }
+        }
         for (std::size_t j = 0; j < kStride; ++j) own_im[j] *= sign;
     }
 }

@@ -50,12 +50,12 @@ public:
     // Of a sum at one node, for the work it takes; and of a block besides.
     double terms() const { return static_cast<double>(log_size_.size() - slow_) + 0.25 * kDegree; }
     double near_terms() const { return static_cast<double>(sum_.nodes().size()); }
-    double block_terms() const { return static_cast<double>(log_size_.size()) * kDegree; }
+    double block_terms() const { return static_cast<double>(log_size_.size()) * kDegree / span_; }
 
 private:
     static constexpr std::size_t kDegree = 18;
     void make_rule(double from, StopCheck stop);
-    void make_polynomial(double* re, double* im);
+    void make_polynomial();
 
     SubsampledStep step_;
     Window window_;
@@ -73,8 +73,16 @@ private:
     // Turns of each term: by the nodes of a stride, and of each stride by all terms.
     std::vector<double> table_re_, table_im_, stride_re_, stride_im_;
     std::vector<double> at_re_, at_im_;
-    std::size_t slow_ = 0;                     // so many terms, the first, turn by little along a block
-    std::vector<double> power_re_, power_im_;  // of these, i Lambda times half a block
+    // So many terms, the first, turn by little along half of `span_` blocks, but for what the lowest outputs turn
+    // by, `least_`; i (Lambda - least) times that of each of them, and turns by `least_` along a stride.
+    std::size_t slow_ = 0;
+    double span_ = 1.0, least_ = 0.0;
+    double least_re_[kStride] = {}, least_im_[kStride] = {};
+    std::vector<double> power_re_, power_im_;
+    // Their polynomial, in the distance from its middle over half its length, and where it ends.
+    double coefficient_re_[kDegree + 1] = {}, coefficient_im_[kDegree + 1] = {};
+    double middle_ = 0.0, ends_ = -1.0;
+    double bound_ = 0.0;  // from its beginning on
 };
 
 }  // namespace dpcore::detail

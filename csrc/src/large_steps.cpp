@@ -42,6 +42,8 @@ constexpr double kHopeless = 1e-6;
 // Width of one term of a division, of that of all; and work of a contour before it is smoothed.
 constexpr double kPieceShare = 0.15;
 constexpr double kContourShare = 0.2;
+// Work of pieces beside whatever there is, before anything is listed.
+constexpr double kWithoutLists = 0.7;
 // Width of one share of a composition, of that of all.
 constexpr double kShareWidth = 0.3;
 // Parts into which Laplace releases are expanded, each of which takes milliseconds; and log of the share of the
@@ -483,9 +485,8 @@ private:
                                     ? mostly_above(comp, epsilon_, enough, stop)
                                     : spectral_delta(comp, epsilon_, stop));
             };
-            if (!beside_atoms(comp)) return contour(stop_);
             // Beside atoms hardly any contour ends by itself.
-            within(stop_, kContourShare, contour);
+            within(stop_, beside_atoms(comp) ? kContourShare : 1.0, contour);
             if (log_width(bounds) < enough || bounds.log_upper - bounds.log_lower <= width || epsilon_ < 0.0)
                 return;
             if (const auto smooth = smoothed_delta(comp, epsilon_, width, Effort::if_enough, stop_))
@@ -937,14 +938,33 @@ bool without_lists(const Composition& comp, Quantity quantity) {
     });
 }
 
+// The kind of step with the least noise, where there are several: its losses have the most scales. Pieces of one
+// kind can be smoothed, whatever is beside them.
+const Term* least_noise(const Composition& comp) {
+    const Term* least = nullptr;
+    int kinds = 0;
+    for (const Term& t : comp.terms) {
+        if (t.law->kind() != LawKind::subsampled_gaussian) continue;
+        ++kinds;
+        if (least == nullptr || step_of(t).sigma < step_of(*least).sigma) least = &t;
+    }
+    return kinds > 1 ? least : nullptr;
+}
+
 LogBounds finite_bounds(const Composition& comp, Quantity quantity, double at, double content, StopCheck stop) {
     LogBounds plain = {-kInf, kInf};
-    if (without_lists(comp, quantity)) {
-        within(stop, 0.7, [&](StopCheck part) {
-            Divided divided(comp, at, part);
-            plain = over_range(divided, quantity, at, at, content, -kInf, part);
+    const auto divide = [&](const Term* only) {
+        within(stop, kWithoutLists, [&](StopCheck part) {
+            Divided divided(comp, at, part, only);
+            const LogBounds found = over_range(divided, quantity, at, at, content, -kInf, part);
+            plain = {std::max(plain.log_lower, found.log_lower), std::min(plain.log_upper, found.log_upper)};
         });
-        if (narrow(plain, quantity, content)) return plain;
+        return narrow(plain, quantity, content);
+    };
+    if (without_lists(comp, quantity)) {
+        const Term* one = quantity == Quantity::delta ? least_noise(comp) : nullptr;
+        if (one != nullptr && divide(one)) return plain;
+        if (divide(nullptr)) return plain;
     }
     const LogBounds listed = without_laplace(comp, quantity, at, content, stop);
     return {std::max(plain.log_lower, listed.log_lower), std::min(plain.log_upper, listed.log_upper)};

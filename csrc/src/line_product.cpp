@@ -16,6 +16,7 @@ constexpr double kFewAtoms = 64.0;      // of a law that is turned on before any
 constexpr double kTurnedAtoms = 512.0;  // a node of a line takes as long as so many oscillators
 constexpr double kMostAtoms = 8192.0;   // of all laws together: 32 MB of tables
 constexpr double kSoonDead = 1024.0;    // of so many oscillators few are left to turn on before all is negligible
+constexpr double kProduct = 4.0 * kRound;  // of two complex numbers: sqrt(5) roundings; and of two bounds
 constexpr double kFewCopies = 64.0;
 constexpr double kHardlyAny = 4.0;   // copies whose roundings do not matter
 constexpr double kMostCopies = 1e6;  // of atoms: rounding errors grow with their number
@@ -276,7 +277,8 @@ LineProduct::LineProduct(const Composition& comp, double c, double spacing, Stop
             err_ += f.copies * f.err;
             slope_ += f.copies * f.slope;
             // A power by squaring: as many products as copies at the most; so is that of its bound.
-            power_err_ += f.copies * kComplexOp;
+            power_err_ += f.copies * kProduct;
+            if (!f.better_known()) near_power_err_ += f.copies * kProduct;
             for (Oscillator& o : f.parts) {
                 o.re.resize(kBlock);
                 o.im.resize(kBlock);
@@ -303,7 +305,7 @@ double LineProduct::add_steps(const SubsampledStep& step, const Window& window, 
     known_ = known_ && own.one->known();
     scale_err_ += copies * own.one->log_mass_err();
     err_ += copies * own.one->log_mass_err();
-    power_err_ += copies * kComplexOp;
+    power_err_ += copies * kProduct;
     const double log_mass = copies * own.one->log_mass();
     steps_.push_back(std::move(own));
     return log_mass;
@@ -435,6 +437,7 @@ double LineProduct::evaluate(double first, std::size_t count, double negligible,
     double log_bound = -rho_ * start * start * (1.0 - 1e-9);
     for (const Periodic& p : periodic_) log_bound += p.log_envelope(p.distance(start, last));
     // A factor that is left out is at most 1, or what its errors make of it.
+    const double powers = first == 0.0 ? near_power_err_ : power_err_;
     const double left = 1.0 + kSlack * std::expm1(err_ + slope_ * last + power_err_);
     double envelope = std::exp(log_bound) * (1.0 + 1e-9) * left;
     if (envelope <= negligible) return envelope;
@@ -444,7 +447,7 @@ double LineProduct::evaluate(double first, std::size_t count, double negligible,
     std::fill_n(bound_.begin(), lanes, 1.0);
     std::fill_n(rel_.begin(), lanes, 0.0);
     std::fill_n(turned_.begin(), lanes, 1.0);
-    std::fill_n(turned_rel_.begin(), lanes, kSlack * std::expm1(power_err_));
+    std::fill_n(turned_rel_.begin(), lanes, kSlack * std::expm1(powers));
     if (laplace_)
         for (std::size_t j = 0; j < lanes; ++j) {
             const double t = start + static_cast<double>(j) * h_;
@@ -512,7 +515,7 @@ double LineProduct::evaluate(double first, std::size_t count, double negligible,
         for (const std::vector<Factor>* factors : {&few_, &many_})
             for (const Factor& f : *factors)
                 if (f.better_known()) multiply_near(f, count);
-    const double power = kSlack * std::exp(power_err_);
+    const double power = kSlack * std::exp(powers);
     for (std::size_t j = 0; j < count; ++j) {
         const double t = start + static_cast<double>(j) * h_;
         if (rho_ > 0.0) {

@@ -115,7 +115,8 @@ private:
     std::vector<Steps> steps_;
     bool known_ = true;
     double err_ = 0.0, slope_ = 0.0;  // of the product of all oscillators where they are 1, and its growth with t
-    double power_err_ = 0.0;          // relative, of the powers and products of oscillators
+    // Relative, of the powers and products of what is turned; of those in the first block.
+    double power_err_ = 0.0, near_power_err_ = 0.0;
     // re, im: the product; rel, bound: relative error and modulus of the periodic factors; turned, turned_rel: the
     // same of the oscillators; m, u, b: of one factor.
     std::vector<double> re_, im_, err_of_, rel_, bound_, turned_, turned_rel_, m_re_, m_im_, u_re_, u_im_, b_;

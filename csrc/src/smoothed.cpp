@@ -75,7 +75,7 @@ struct Plan {
     double end, rest;  // the last node, and what is beyond it
 };
 
-// Bounds, and which part of their width, relative to the result, is not due to smoothing.
+// Bounds, and which part of their width, relative to the result, is due to roundings.
 struct Found {
     LogBounds bounds = {-kInf, kInf};
     double rounding = kInf;
@@ -116,7 +116,7 @@ Found smoothed_once(const Composition& comp, double epsilon, double width, const
     const double c = plan.c;
     const double h = plan.h;
     Compensated above, below;
-    double error = 0.0, sizes = 0.0;
+    double error = 0.0, sizes = 0.0, left_out = 0.0;
     const double most = smoothing.most();
     visit_nodes(
         product, plan.windows, h, plan.end, stop,
@@ -139,8 +139,13 @@ Found smoothed_once(const Composition& comp, double epsilon, double width, const
                 (err * kSlack + abs(value) * (12.0 * kComplexOp + 16.0 * kLibm +
                                               4.0 * kRound * (std::fabs(angle) + 1.0 + smoothing.eta2() * t * t)));
         },
-        [&](double t, double count, double bound) { error += 2.0 * most * bound * count / (t * t) * kSlack; });
+        [&](double t, double count, double bound) {
+            const double all = 2.0 * most * bound * count / (t * t) * kSlack;
+            left_out += all;
+            error += all;
+        });
     // Between windows, from 4 h on, 2 most/t^2 adds up to less than most/h^2.
+    const double rounding = 2.0 * (error - left_out);
     if (plan.windows.period > 0.0) error += plan.outside * most / (h * h);
     error += plan.rest;
     error += 8.0 * kRound * (sizes + std::fabs(above.sum) + std::fabs(below.sum));
@@ -157,7 +162,7 @@ Found smoothed_once(const Composition& comp, double epsilon, double width, const
     if (low > 0.0 && std::isfinite(low)) out.log_lower = log_scale + std::log(low) - scale_err;
     const double outward = 4.0 * kRound * (std::fabs(log_scale) + 1e3);
     return {add_infinite_mass(comp, {out.log_lower - outward, out.log_upper + outward}),
-            above.sum > 0.0 ? (2.0 * error + alias / share) / above.sum : kInf};
+            rounding / std::fabs(above.sum)};
 }
 
 }  // namespace

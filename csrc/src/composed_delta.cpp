@@ -197,7 +197,9 @@ LogBounds log_delta_of(const Composition& comp, double epsilon, Method method, S
     attempt(0.3,
             [&](StopCheck own) { return kept(few_sums_delta(comp, epsilon, aim, rest_by_contour, true, own)); });
     if (content(method.content)) return out;
-    attempt(0.6, [&](StopCheck own) { return kept(smoothed_delta(comp, epsilon, aim, Effort::all, own)); });
+    // Sampled steps alone have had what there is of it.
+    if (!(expected_samples(comp) > 0.0) || beside_atoms(comp))
+        attempt(0.8, [&](StopCheck own) { return kept(smoothed_delta(comp, epsilon, aim, Effort::all, own)); });
     if (!content(method.content))
         attempt(0.7,
                 [&](StopCheck own) { return kept(few_sums_delta(comp, epsilon, aim, rest_delta, false, own)); });

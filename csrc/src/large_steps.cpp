@@ -165,6 +165,9 @@ public:
         if (list_) steps.push_back({outline_, 1.0});
         return finite(std::move(steps));
     }
+    // Whether contours of pieces are given up soon, and pieces smoothed instead.
+    void set_smoothed(bool smoothed) { smoothed_ = smoothed; }
+    bool smoothed() const { return smoothed_; }
     bool all_listed() const { return list_ && unlisted_.empty(); }
     const std::vector<Term>& all_steps() const { return steps_; }
     // The steps beside what is not listed.
@@ -200,6 +203,7 @@ private:
     LawPtr outline_;
     StopCheck stop_;
     double distance_ = 0.0, edges_for_ = 0.0;
+    bool smoothed_ = false;
     StepSumCache cache_;
 };
 
@@ -485,8 +489,8 @@ private:
                                     ? mostly_above(comp, epsilon_, enough, stop)
                                     : spectral_delta(comp, epsilon_, stop));
             };
-            // Beside atoms hardly any contour ends by itself.
-            within(stop_, beside_atoms(comp) ? kContourShare : 1.0, contour);
+            if (!divided_.smoothed()) return contour(stop_);
+            within(stop_, kContourShare, contour);
             if (log_width(bounds) < enough || bounds.log_upper - bounds.log_lower <= width || epsilon_ < 0.0)
                 return;
             if (const auto smooth = smoothed_delta(comp, epsilon_, width, Effort::if_enough, stop_))
@@ -927,11 +931,9 @@ LogBounds without_laplace(const Composition& comp, Quantity quantity, double at,
     return sum;
 }
 
-// Whether something beside the steps makes every contour end by itself, or can be smoothed: nothing has to be
-// listed then.
-bool without_lists(const Composition& comp, Quantity quantity) {
+// Whether something beside the steps makes every contour end by itself: nothing has to be listed then.
+bool ends_by_itself(const Composition& comp) {
     constexpr double kMany = 64.0;
-    if (quantity == Quantity::delta && beside_atoms(comp) && smoothable(comp)) return true;
     return std::any_of(comp.terms.begin(), comp.terms.end(), [](const Term& t) {
         return t.law->kind() == LawKind::gaussian ||
                (t.law->kind() != LawKind::subsampled_gaussian && t.copies >= kMany);
@@ -953,19 +955,27 @@ const Term* least_noise(const Composition& comp) {
 
 LogBounds finite_bounds(const Composition& comp, Quantity quantity, double at, double content, StopCheck stop) {
     LogBounds plain = {-kInf, kInf};
-    const auto divide = [&](const Term* only) {
+    const auto divide = [&](const Term* only, bool smoothed) {
         within(stop, kWithoutLists, [&](StopCheck part) {
             Divided divided(comp, at, part, only);
+            divided.set_smoothed(smoothed);
             const LogBounds found = over_range(divided, quantity, at, at, content, -kInf, part);
             plain = {std::max(plain.log_lower, found.log_lower), std::min(plain.log_upper, found.log_upper)};
         });
         return narrow(plain, quantity, content);
     };
-    if (without_lists(comp, quantity)) {
-        const Term* one = quantity == Quantity::delta ? least_noise(comp) : nullptr;
-        if (one != nullptr && divide(one)) return plain;
-        if (divide(nullptr)) return plain;
+    const bool smoothed = quantity == Quantity::delta && smoothable(comp);
+    const bool atoms = beside_atoms(comp);
+    const Term* one = smoothed ? least_noise(comp) : nullptr;
+    if (smoothed && atoms) {
+        // Hardly any contour ends by itself.
+        if (one != nullptr && divide(one, true)) return plain;
+        if (divide(nullptr, true)) return plain;
+    } else if (!atoms || ends_by_itself(comp)) {
+        if (divide(nullptr, false)) return plain;
+        if (smoothed && divide(one, true)) return plain;
     }
+    if (!atoms) return plain;
     const LogBounds listed = without_laplace(comp, quantity, at, content, stop);
     return {std::max(plain.log_lower, listed.log_lower), std::min(plain.log_upper, listed.log_upper)};
 }

@@ -23,8 +23,8 @@ def pair(losses: list[float], q: list[float]) -> acc.PrivacyLoss:
     return acc.from_pmf(p / p.sum(), np.array(q))
 
 
-def sampled(sigma: float, rate: float) -> acc.PrivacyLoss:
-    return acc.from_subsampled_gaussian(sigma=sigma, rate=rate)
+def sampled(sigma: float, rate: float, neighbours: str = "remove") -> acc.PrivacyLoss:
+    return acc.from_subsampled_gaussian(sigma=sigma, rate=rate, neighbours=neighbours)
 
 
 CASES = {
@@ -94,6 +94,18 @@ CASES = {
     # The second hump is beyond lifting: by the number of large steps, of which one or more are next to nothing and
     # cannot be placed.
     "nine sampled": lambda: (sampled(4.493572608581753, 3.428647836345248e-05) * 9, 2.6857920121788063e-10),
+    # Steps that decide by themselves are left out: removals above epsilon, additions far below it.
+    "two sampled far out": lambda: (sampled(4.63, 0.0038) * 2, 0.0213),
+    "six sampled, delta 1e-22": lambda: (sampled(1.7879902926140654, 0.000618176999305838) * 6, 0.09790661509228073),
+    "ten sampled at epsilon 0": lambda: (sampled(1.0089553955090476, 0.0002694240339533711) * 10, 0.0),
+    "two kinds of removal": lambda: (sampled(0.6, 0.002) * 3 + sampled(1.7, 0.0004) * 4, 12.0),
+    "three added": lambda: (sampled(1.4905383901737437, 0.002203815676171383, "add") * 3, 0.006347617878853901),
+    # Losses a part in 10^9 apart: counted from the largest one.
+    "four added next to the largest loss": lambda: (
+        sampled(0.37926805486079573, 0.00936768375573914, "add") * 4,
+        0.037647345704077226,
+    ),
+    "two kinds added": lambda: (sampled(0.9, 0.003, "add") * 2 + sampled(1.5, 0.0004, "add") * 5, 0.0078),
     "one sampled": lambda: (sampled(4.1421664155896245, 0.0009025834631281856), 0.00036491540454812883),
     # Only the infinite mass is left.
     "infinite": lambda: (
@@ -229,6 +241,54 @@ def one_addition(sigma: float, rate: float, epsilon: float) -> mp.mpf:
     x = mp.mpf(1) / 2 + s**2 * mp.log(rise)
     plain = mp.ncdf(x / s)
     return plain - mp.exp(e) * ((1 - q) * plain + q * mp.ncdf((x - 1) / s))
+
+
+def two_steps(sigma: float, rate: float, removal: bool, epsilon: float) -> mp.mpf:
+    """delta of two steps: one integral of the closed form of the other."""
+    s, q, e = mp.mpf(sigma), mp.mpf(rate), mp.mpf(epsilon)
+
+    def ratio(x: mp.mpf) -> mp.mpf:
+        return 1 - q + q * mp.exp((2 * x - 1) / (2 * s**2))
+
+    def one(level: mp.mpf) -> mp.mpf:  # sup of P(S) - level Q(S)
+        rise = ((level if removal else 1 / level) - (1 - q)) / q
+        x = mp.mpf(1) / 2 + s**2 * mp.log(rise) if rise > 0 else -mp.inf
+        plain = mp.ncdf(-x / s) if removal else mp.ncdf(x / s)
+        other = mp.ncdf(-(x - 1) / s) if removal else mp.ncdf((x - 1) / s)
+        mixed = (1 - q) * plain + q * other
+        return mixed - level * plain if removal else plain - level * mixed
+
+    def term(x: mp.mpf) -> mp.mpf:
+        r = ratio(x)
+        return mp.npdf(x, 0, s) * (r * one(mp.exp(e) / r) if removal else one(mp.exp(e) * r))
+
+    # Where the loss of one step alone is epsilon, and where additions pay nothing.
+    cut = mp.mpf(1) / 2 + s**2 * mp.log((mp.exp(e) - (1 - q)) / q) if removal else None
+    if removal:
+        return mp.quad(term, [-12 * s, 0, 1, cut / 2, *(cut + s * k / 2 for k in range(-8, 9)), cut + 14 * s])
+    top = mp.mpf(1) / 2 + s**2 * mp.log((mp.exp(-e) / (1 - q) - (1 - q)) / q)
+    return mp.quad(term, [top - s * mp.mpf(k) / 4 for k in range(60, -1, -1)])
+
+
+@pytest.mark.parametrize(
+    ("sigma", "rate", "removal", "epsilon"),
+    [
+        (0.8, 0.001, True, 3.0),
+        (1.7, 0.0005, True, 0.02),
+        (0.9, 0.002, True, 0.001),
+        (1.2, 0.003, False, 0.0057),
+        (0.5, 0.002, False, 0.00400399),
+    ],
+)
+def test_two_sampled_steps_against_an_integral(sigma: float, rate: float, removal: bool, epsilon: float) -> None:
+    loss = sampled(sigma, rate, "remove" if removal else "add") * 2
+    with mp.workdps(50):
+        truth = mp.log(two_steps(sigma, rate, removal, epsilon))
+        found = loss.log_delta(epsilon, engine="buckets")
+        assert found.lower <= truth <= found.upper
+        assert math.expm1(found.upper - found.lower) <= WIDTH
+        exact = loss.log_delta(epsilon)
+        assert exact.lower <= truth <= exact.upper  # the integral itself is good to 1e-9
 
 
 @pytest.mark.parametrize(

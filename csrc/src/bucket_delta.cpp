@@ -9,6 +9,7 @@
 #include "grid_delta.hpp"
 #include "large_steps.hpp"
 #include "large_steps_law.hpp"
+#include "sampled_ends.hpp"
 #include "single_delta.hpp"
 
 namespace dpcore {
@@ -507,13 +508,31 @@ bool in_a_valley(const Composition& comp, const Term& sampled, double epsilon, S
     return sum < log_delta_estimate(comp, epsilon, stop) - 5.0;
 }
 
-LogBounds thorough_delta(const Composition& comp, double epsilon, const BucketQuery& query, StopCheck stop) {
-    if (comp.terms.size() == 1 && comp.terms[0].copies == 1.0 && detail::has_single_delta(*comp.terms[0].law)) {
-        const LossLaw& law = *comp.terms[0].law;
-        const LogBounds found = detail::single_delta_within(law, epsilon, query.width, stop);
-        return intersected(trivial_delta(comp, epsilon), add_infinite_mass(comp, found));
+// Sampled steps less the outputs that decide by themselves. The finite part.
+LogBounds without_ends(const Composition& comp, const detail::SampledEnds& ends, double width, StopCheck stop) {
+    const Plan plan = place_plan(ends.outline, ends.epsilon, stop);
+    if (!plan.valid) return {-kInf, kInf};
+    Refined rest(plan, ends.epsilon, stop);
+    for (std::size_t i = 0; i < comp.terms.size(); ++i)
+        rest.add(*comp.terms[i].law, comp.terms[i].copies, ends.outputs[i]);
+    // Beside what the others pay it may be little, and need not be known as well.
+    constexpr double kWidest = 0.1;
+    const double estimate = log_delta_estimate(ends.outline, ends.epsilon, stop) + ends.outline_mass;
+    const double share = ends.beyond.log_lower - estimate;
+    if (share > 0.0) width = std::max(width, std::min(kWidest, 0.5 * width * std::exp(std::min(share, 100.0))));
+    try {
+        const LogBounds found = rest.bounds(width).bounds;
+        const LogBounds sum = {log_sum(found.log_lower, ends.beyond.log_lower),
+                               log_sum(found.log_upper, ends.beyond.log_upper)};
+        const double slip = 8.0 * kLibm * (1.0 + std::fabs(sum.log_upper));
+        return {sum.log_lower - slip, sum.log_upper + slip};
+    } catch (const std::length_error&) {
+        return {-kInf, kInf};
     }
-    const Plan plan = place_plan(comp, epsilon, stop);
+}
+
+LogBounds whole_delta(const Composition& comp, const Plan& plan, double epsilon, const BucketQuery& query,
+                      StopCheck stop) {
     // No saddle point, or losses next to the range of double: what holds without a grid.
     if (!plan.valid) return trivial_delta(comp, epsilon);
     const Term* sampled = two_humps(comp, plan.tilt);
@@ -535,6 +554,33 @@ LogBounds thorough_delta(const Composition& comp, double epsilon, const BucketQu
         if (sampled != nullptr && !valley && !narrow() && found.floor > 0.7 * query.width) by_pieces();
     }
     return with_infinite(comp, out, epsilon, plan.tilt, stop);
+}
+
+LogBounds thorough_delta(const Composition& comp, double epsilon, const BucketQuery& query, StopCheck stop) {
+    if (comp.terms.size() == 1 && comp.terms[0].copies == 1.0 && detail::has_single_delta(*comp.terms[0].law)) {
+        const LossLaw& law = *comp.terms[0].law;
+        const LogBounds found = detail::single_delta_within(law, epsilon, query.width, stop);
+        return intersected(trivial_delta(comp, epsilon), add_infinite_mass(comp, found));
+    }
+    const Plan plan = place_plan(comp, epsilon, stop);
+    const auto narrow = [&](const LogBounds& b) { return std::expm1(b.log_upper - b.log_lower) <= query.width; };
+    const detail::SampledEnds ends = detail::sampled_ends(comp, epsilon);
+    LogBounds known = trivial_delta(comp, epsilon);
+    const auto try_ends = [&] {
+        if (ends.valid) known = intersected(known, without_ends(comp, ends, query.width, stop));
+    };
+    const bool first = ends.valid && (!plan.valid || ends.matter(plan.tilt));
+    if (first) try_ends();
+    if (narrow(known)) return known;
+    try {
+        known = intersected(known, whole_delta(comp, plan, epsilon, query, stop));
+    } catch (const std::length_error&) {
+        if (!first) try_ends();
+        if (!ends.valid || !(known.log_lower > -kInf)) throw;
+        return known;
+    }
+    if (!first && !narrow(known)) try_ends();
+    return known;
 }
 
 }  // namespace

@@ -12,7 +12,7 @@ namespace dpcore::detail {
 namespace {
 
 constexpr double kInf = std::numeric_limits<double>::infinity();
-constexpr double kSpill = 1e-9;       // tilted mass outside of a window, for all lists together
+constexpr double kSpill = 1e-12;      // tilted mass outside of a window, for all lists together
 constexpr double kLength = 262144.0;  // of a list, as far as it can be chosen
 constexpr double kFewest = 4.0;       // copies of a list that are composed at a time
 constexpr double kWhole = 2097152.0;  // longest product that is not cut to a window
@@ -270,7 +270,7 @@ Discrete product_of(const std::vector<Factor>& factors, double spill, StopCheck 
     const double c = out.tilt;
     const double anywhere = std::sqrt(static_cast<double>(z.upper.mass.size()));
     const double spread = 1.0 / std::sqrt(2.0 * c * (1.0 + c) * (1.0 + 2.0 * c) * step);
-    const double most = std::exp(c * std::log(c) - (1.0 + c) * std::log1p(c));
+    const double most = std::exp(-c * std::log1p(1.0 / c)) / (1.0 + c);
     if (anywhere * most < spread + most) {
         out.tail += 1.01 * anywhere * made.err;
     } else {

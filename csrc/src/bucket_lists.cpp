@@ -7,6 +7,7 @@
 #include <stdexcept>
 #include <vector>
 
+#include "added_gap.hpp"
 #include "bin_masses.hpp"
 #include "subsampled_step.hpp"
 
@@ -17,6 +18,52 @@ namespace {
 constexpr double kInf = std::numeric_limits<double>::infinity();
 
 double window(double tolerance) { return std::sqrt(2.0 * std::log(1.0 / tolerance)); }
+
+// Additions with outputs up to `cut`, losses less the largest one, under the tilt c > 0. The logarithm of the
+// tilted density, -x^2/(2 s^2) - c gap(x), is concave.
+Discrete added_from_top(const SubsampledStep& sampled, double step, double c, double cut, StopCheck check) {
+    constexpr double kLogTail = -41.0;  // of the tilted density, where the list ends, against its largest value
+    const double s = sampled.sigma;
+    const double s2 = s * s;
+    const AddedGap below(sampled);
+    const auto height = [&](double x) { return -x * x / (2.0 * s2) - c * below.of(x); };
+    const auto slope = [&](double x) { return -(x + c * sampled.posterior(x)) / s2; };
+    // The output between a, where `is` holds, and b, where it does not, at which that changes.
+    const auto between = [](double a, double b, auto is) {
+        for (int i = 0; i < 60; ++i) (is(0.5 * (a + b)) ? a : b) = 0.5 * (a + b);
+        return a;
+    };
+    double lowest = -s;
+    while (lowest > cut || !(slope(lowest) > 0.0)) lowest *= 2.0;
+    double mode = cut;
+    if (slope(cut) < 0.0) mode = between(lowest, cut, [&](double x) { return slope(x) > 0.0; });
+    const double end = height(mode) + kLogTail;
+    while (height(lowest) > end) lowest *= 2.0;
+    const double low = between(lowest, mode, [&](double x) { return height(x) < end; });
+    const double high = height(cut) < end ? between(cut, mode, [&](double x) { return height(x) < end; }) : cut;
+    Discrete out;
+    // Beyond an end a concave exponent falls at least as it does there.
+    double missing = std::exp(height(low) - end) / slope(low);
+    if (high < cut) missing += std::exp(height(high) - end) / -slope(high);
+    out.log_missing = end + std::log(missing * 0.4 / s) + 1e-6;
+    const double lift = high < 0.0 ? high * high / (2.0 * s2) : 0.0;
+    const double far = std::max(-low, std::fabs(high));
+    out.log_scale = lift;
+    out.underflows = !(lift - far * far / (2.0 * s2) > -650.0);
+    const double longest = std::min(s * kPanelTurn / ((far + 1.0) / s + 3.2), 0.25 * s2);
+    Collector collect(step, 0.0, -below.of(high), -below.of(low), true);
+    integrate(
+        collect, step, low, high, longest, [&](double x) { return -below.of(x); },
+        [&](double l) { return std::min(high, std::max(low, l < 0.0 ? below.place(-l) : low)); },
+        [&](double x, double) { return std::exp(lift - x * x / (2.0 * s2)) * 0.39894228040143267794 / s; }, check);
+    out.buckets = collect.finish();
+    // Of a loss, and of the outputs that belong to the ends of cells; and of the largest loss itself.
+    out.loss_err =
+        2.0 * below.of(high) * std::max(below.err(low), below.err(high)) - 1e-29 * std::log1p(-sampled.q);
+    out.buckets.mass_err += 1e-13 + 8.0 * kRound * (lift + far * far / (2.0 * s2));
+    out.smooth = true;
+    return out;
+}
 
 }  // namespace
 
@@ -68,6 +115,7 @@ Discrete discretise(const LossLaw& law, double step, double c_near, double c, do
             const double s = p[0];
             const double q = p[1];
             const bool removal = p[2] != 0.0;
+            if (outputs.from_top) return added_from_top({s, q, false}, step, c, outputs.high, check);
             const double s2 = s * s;
             // Tails are those under the tilt c: the two others bound where the lists themselves end. What they
             // would move far out of reach, and out of the range of double, need not be in them.
@@ -136,11 +184,10 @@ Discrete discretise(const LossLaw& law, double step, double c_near, double c, do
                 out.underflows = !(last + lift > -650.0);
             }
             const double sign = removal ? 1.0 : -1.0;
-            const double longest = std::min(
-                s * kPanelTurn / (reach + (std::fabs(power) + std::max(0.0, c_far)) / s + 3.2), 0.25 * s2);
             const double ends[2] = {std::min(sign * lambda(low), sign * lambda(high)),
                                     std::max(sign * lambda(low), sign * lambda(high))};
             const double farthest = std::max(-low, high);
+            const double longest = std::min(s * kPanelTurn / ((farthest + 1.0) / s + 3.2), 0.25 * s2);
             // The short way costs a few roundings of 1 in the loss: too many for losses that are small themselves.
             const bool brief = tilted && lift == 0.0 && step >= 1e-6 && (farthest + 0.5) / s2 < 600.0 &&
                                farthest * farthest / (2.0 * s2) < 690.0;

@@ -31,15 +31,16 @@ struct Discrete {
     double scatter = 0.0;  // L2 norm of errors of masses that may lie anywhere, over the root of the step then
 };
 
-// Outputs of a subsampled Gaussian step.
+// Outputs of a subsampled Gaussian step. from_top (additions): losses less the largest one (added_gap.hpp).
 struct Outputs {
     double low = -std::numeric_limits<double>::infinity();
     double high = std::numeric_limits<double>::infinity();
+    bool from_top = false;
     bool all() const { return std::isinf(low) && std::isinf(high); }
 };
 
 // Discretises `law` for use under the tilt c. tilted: the caller charges loss_err. Of some outputs only (removals,
-// one tilt): what is left out is in log_missing.
+// or additions up to an output and from the top; one tilt): what is left out is in log_missing.
 Discrete discretise(const LossLaw& law, double step, double c_near, double c, double c_far, bool tilted,
                     StopCheck check, Outputs outputs = {});
 // The same for copies of a law that have been composed, with the tilt they were composed under.

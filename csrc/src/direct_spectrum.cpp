@@ -131,30 +131,36 @@ Complex power(Complex x, std::uint64_t copies) {
 }
 
 // Transform of the weights at frequency j, with a bound on its error: A (1 - (rz)^m)/(1 - rz) - B (1 - (sz)^m)/(1
-// - sz), r = e^{-c step}, s = e^{-(1+c) step}, z = e^{i omega}.
+// - sz), r = e^{-c step}, s = e^{-(1+c) step}, z = e^{i omega}, A = e^{-c x0}, B = e^{-x0} A. Where losses are
+// small the two series nearly cancel: A/(1 - rz) - B/(1 - sz) has the numerator A ((1 - e^-x0) - z r (e^-step -
+// e^-x0)), their ends the same with x0 + m step, times (rz)^m.
 Certified weight_transform(const PayoffWeights& w, std::int64_t j, std::int64_t period) {
     const double omega = 2.0 * kPi * (static_cast<double>(j) / static_cast<double>(period));
     const Complex turn = twiddle(-j, static_cast<std::int64_t>(w.count) % period, period);  // z^m
     const double half = std::sin(0.5 * omega);
-    Complex total = {0.0, 0.0};
-    double size = 0.0;
-    for (int k = 0; k < 2; ++k) {
-        const double rate = w.tilt + k;
-        const double start = std::exp(-rate * w.x0);
+    const Complex z = {1.0 - 2.0 * half * half, std::sin(omega)};
+    const double r = std::exp(-w.tilt * w.step);
+    // 1 - rz and 1 - sz without cancellation
+    const auto below = [&](double rate) {
         const double ratio = std::exp(-rate * w.step);
-        const double end = std::exp(-rate * w.step * w.count);
-        // 1 - rz without cancellation
-        const Complex below = {-std::expm1(-rate * w.step) + ratio * 2.0 * half * half, -ratio * std::sin(omega)};
-        const Complex above = {start * (1.0 - end * turn.re), -start * end * turn.im};
-        const Complex part = above / below;
-        // `above` is off by relative errors of start, end and turn times start (1 + end); exponents are below 745
-        // where a term is not 0.
-        size += start * (1.0 + end) / abs(below) *
-                (4.0 + rate * (w.x0 + w.step * std::min(w.count, 745.0 / (rate * w.step))));
-        total = k == 0 ? total + part : total - part;
-    }
+        return Complex{-std::expm1(-rate * w.step) + ratio * 2.0 * half * half, -ratio * z.im};
+    };
+    const Complex denominator = below(w.tilt) * below(w.tilt + 1.0);
+    const double next = r * std::exp(-w.step);
+    double size = 0.0;
+    const auto numerator = [&](double x) {
+        const double start = std::exp(-w.tilt * x);
+        const double first = -std::expm1(-x);
+        const double second = next * std::expm1(w.step - x);
+        // The difference of step and x is off by a rounding of both; exponents are below 745 where a term is not
+        // 0.
+        size += start * (first + std::fabs(second) + r * (w.step + std::min(x, 1.0))) *
+                (8.0 + std::min(745.0, w.tilt * x) + w.tilt * w.step);
+        return Complex{start * (first + second * z.re), start * second * z.im};
+    };
+    const Complex total = (numerator(w.x0) - turn * numerator(w.x0 + w.step * w.count)) / denominator;
     const Complex origin = twiddle(-j, w.first, period);
-    return {origin * total, (8.0 * kLibm + 2.0 * kTwiddle) * size};
+    return {origin * total, (8.0 * kLibm + 2.0 * kTwiddle) * size / abs(denominator)};
 }
 
 }  // namespace

@@ -96,8 +96,10 @@ Answer lists_delta(const std::vector<Part>& parts, double epsilon, const Plan& p
                4.0 * kRound *
                    (std::fabs(epsilon) + std::fabs(offset) + plan.step * (std::fabs(centre_now()) + half));
     };
-    // The weight e^{-cx}(1 - e^{-x}) moves by at most slip (1+c) e^{-cx} e^{c slip} when x is off by slip.
-    const auto drift_now = [&] { return 1.01 * slip_now() * (1.0 + c) * std::exp(c * slip_now()); };
+    // The weight w = e^{-cx}(1 - e^{-x}), 0 below 0, moves by at most slip when x is off by that: its slope is 1
+    // at 0, falls to -e^{-cx} c/(1+c) where e^{-x} = (c/(1+c))^2 and rises to 0 from there. And by at most slip
+    // (1+c) e^{-cx} e^{c slip}.
+    const auto drift_now = [&] { return 1.01 * slip_now(); };
     double upper = 0.0, lower = 0.0, noise = 0.0;
     DirectSum few;
     if (all_kept && !single_release) {
@@ -115,7 +117,7 @@ Answer lists_delta(const std::vector<Part>& parts, double epsilon, const Plan& p
     }
     double transform_err = 0.0;  // L2, relative to unit lists
     if (few.valid) {
-        // All tilted mass, 1, under a weight that drifts by at most drift e^{-cx}, x > -slip.
+        // All tilted mass, 1, under a weight that drifts by at most that.
         upper = few.upper + 1.01 * drift_now();
         lower = few.lower - 1.01 * drift_now();
         noise = few.err;
@@ -137,6 +139,7 @@ Answer lists_delta(const std::vector<Part>& parts, double epsilon, const Plan& p
         const double start = std::fmod(centre, static_cast<double>(size));
         const double slip = slip_now();
         const double drift = drift_now();
+        const double far = (1.0 + c) * std::exp(c * slip);
         double weight2 = 0.0;
         for (std::size_t j = 0; j < size; ++j) {
             double n = static_cast<double>(j) - start;  // relative to the centre, in [-half, half)
@@ -146,16 +149,17 @@ Answer lists_delta(const std::vector<Part>& parts, double epsilon, const Plan& p
             if (x <= -slip) continue;
             const double fall = std::exp(-c * x);
             const double middle = x > 0.0 ? fall * -std::expm1(-x) : 0.0;
-            const double w = middle + fall * drift;
+            const double moves = drift * std::min(1.0, fall * far);
+            const double w = middle + moves;
             upper += std::max(0.0, re[j]) * w;
             weight2 += w * w;
-            lower += std::max(0.0, im[j]) * std::max(0.0, middle - fall * drift);
+            lower += std::max(0.0, im[j]) * std::max(0.0, middle - moves);
         }
         noise = l2 * std::sqrt(weight2);
     }
     const double centre = centre_now();
     const double slip = slip_now();
-    const double pay = std::exp(c * std::log(c) - (1.0 + c) * std::log1p(c));
+    const double pay = std::exp(-c * std::log1p(1.0 / c)) / (1.0 + c);
     // Outside the window: tilted mass by Chernoff at c_right and c_left, each relative to exp(log_scale).
     const double window_top = offset + plan.step * (centre + half - 1.0);
     const double window_bottom = offset + plan.step * (centre - half);

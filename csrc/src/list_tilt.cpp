@@ -85,7 +85,7 @@ Tilts tilt(Discrete& list, const Tilts& tilts) {
     const Tilts out = {std::log(sum_near) + top_near - list.log_scale, whole - list.log_scale,
                        std::log(sum_far) + top_far - list.log_scale};
     // How the sum is rounded does not matter: what the masses are divided by is what the scale is.
-    const double size = std::fabs(at) * (std::fabs(b.loss(0)) + std::fabs(b.loss(n - 1)) + std::fabs(top));
+    const double size = std::fabs(at) * (std::fabs(b.loss(0)) + std::fabs(b.loss(n - 1))) + std::fabs(top);
     b.mass_err += 2.0 * kLibm * (std::fabs(top) + 800.0) + 4.0 * kRound * std::fabs(list.log_scale) +
                   4.0 * kRound * size + 40.0 * kRound + 4.0 * kLibm + kRound * (1.0 + std::fabs(out.at));
     const double unit_mass = 1.0 / sum;

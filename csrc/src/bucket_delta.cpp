@@ -25,6 +25,9 @@ using detail::set_step;
 
 namespace {
 
+// Where fewer steps than this are sampled on average, single outputs decide.
+constexpr double kFewSamples = 8.0;
+
 constexpr double kInf = std::numeric_limits<double>::infinity();
 
 constexpr double kFinest = 0.99 * static_cast<double>(kMaxBuckets);  // what a finer grid may take
@@ -564,7 +567,9 @@ LogBounds thorough_delta(const Composition& comp, double epsilon, const BucketQu
     }
     const Plan plan = place_plan(comp, epsilon, stop);
     const auto narrow = [&](const LogBounds& b) { return std::expm1(b.log_upper - b.log_lower) <= query.width; };
-    const detail::SampledEnds ends = detail::sampled_ends(comp, epsilon);
+    // Of many sampled steps no single output decides.
+    const bool few = detail::expected_samples(comp) < kFewSamples;
+    const detail::SampledEnds ends = few ? detail::sampled_ends(comp, epsilon) : detail::SampledEnds{};
     LogBounds known = trivial_delta(comp, epsilon);
     const auto try_ends = [&] {
         if (ends.valid) known = intersected(known, without_ends(comp, ends, query.width, stop));

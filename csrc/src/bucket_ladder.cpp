@@ -12,7 +12,7 @@ namespace dpcore::detail {
 namespace {
 
 constexpr double kInf = std::numeric_limits<double>::infinity();
-constexpr double kSpill = 1e-12;      // tilted mass outside of a window, for all lists together
+constexpr double kSpill = 1e-10;      // tilted mass outside of a window, for all lists together
 constexpr double kLength = 262144.0;  // of a list, as far as it can be chosen
 constexpr double kFewest = 4.0;       // copies of a list that are composed at a time
 constexpr double kWhole = 2097152.0;  // longest product that is not cut to a window

@@ -96,7 +96,10 @@ CASES = {
     "nine sampled": lambda: (sampled(4.493572608581753, 3.428647836345248e-05) * 9, 2.6857920121788063e-10),
     # Steps that decide by themselves are left out: removals above epsilon, additions far below it.
     "two sampled far out": lambda: (sampled(4.63, 0.0038) * 2, 0.0213),
-    "six sampled, delta 1e-22": lambda: (sampled(1.7879902926140654, 0.000618176999305838) * 6, 0.09790661509228073),
+    "six sampled, delta 1e-22": lambda: (
+        sampled(1.7879902926140654, 0.000618176999305838) * 6,
+        0.09790661509228073,
+    ),
     "ten sampled at epsilon 0": lambda: (sampled(1.0089553955090476, 0.0002694240339533711) * 10, 0.0),
     "two kinds of removal": lambda: (sampled(0.6, 0.002) * 3 + sampled(1.7, 0.0004) * 4, 12.0),
     "three added": lambda: (sampled(1.4905383901737437, 0.002203815676171383, "add") * 3, 0.006347617878853901),

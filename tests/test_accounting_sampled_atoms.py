@@ -16,6 +16,7 @@ import math
 import mpmath as mp
 import numpy as np
 import pytest
+from scipy import special
 
 from dpcore import accounting
 
@@ -324,3 +325,73 @@ def test_confidence_of_additions_is_narrow(sigma, rate, copies, epsilon):
     inside = sampled(sigma, rate, copies, "add").confidence(epsilon)
     assert inside.upper - inside.lower < 1e-9
     assert_likely(simulated(np.random.default_rng(6), 400_000, sigma, rate, copies, "add"), epsilon, inside)
+
+
+def _gaussian_delta(sigma: float, epsilon: np.ndarray) -> np.ndarray:
+    """Of one Gaussian release, sensitivity 1: phi(a) (R(a) - R(b)), R Mills' ratio."""
+    a = epsilon * sigma - 0.5 / sigma
+    b = a + 1.0 / sigma
+    return 0.5 * np.exp(-0.5 * a * a) * (special.erfcx(a / np.sqrt(2)) - special.erfcx(b / np.sqrt(2)))
+
+
+def _one_step_delta(sigma: float, rate: float, removal: bool, x: np.ndarray) -> np.ndarray:
+    """Of one sampled release at every x, of either sign: a Gaussian one at another epsilon."""
+
+    def forward(removed: bool, at: np.ndarray) -> np.ndarray:
+        if removed:
+            return rate * _gaussian_delta(sigma, np.log1p(np.expm1(at) / rate))
+        left = 1.0 - (1.0 - rate) * np.exp(at)
+        safe = np.where(left > 0.0, left, 1.0)
+        return np.where(left > 0.0, left * _gaussian_delta(sigma, np.log(rate) + at - np.log(safe)), 0.0)
+
+    at = np.abs(x)
+    return np.where(x >= 0.0, forward(removal, at), -np.expm1(-at) + np.exp(-at) * forward(not removal, at))
+
+
+@pytest.mark.parametrize(
+    ("sigma", "rate", "neighbours", "response", "copies", "noise", "shift", "releases", "epsilon"),
+    [
+        (1.81, 0.000878, "remove", 0.044171783493911106, 457, 88.0, 3, 39, 0.46842733261969244),
+        (0.662, 0.03, "add", 0.05, 300, 40.5, 2, 25, 0.7),
+        (2.3, 0.2, "remove", 0.011, 900, 150.25, 1, 60, 0.4),
+        (0.9, 0.004, "add", 0.13, 25, 61.3, 3, 50, 1.1),
+    ],
+)
+def test_one_step_beside_two_lattices(sigma, rate, neighbours, response, copies, noise, shift, releases, epsilon):
+    """Millions of sums of losses, which are smoothed: against all of them in a plain sum of the closed form."""
+    # Masses relative to the largest: positive terms throughout.
+    k = np.arange(copies + 1)
+    log_mass = special.gammaln(copies + 1) - special.gammaln(k + 1) - special.gammaln(copies - k + 1)
+    log_mass += k * -np.log1p(np.exp(-response)) + (copies - k) * -np.log1p(np.exp(response))
+    mass = np.exp(log_mass - log_mass.max())
+    mass /= mass.sum()
+    two_points = response * (2.0 * k - copies)
+    reach = int(12 * noise)
+    x = np.arange(-reach, reach + 1)
+    one = np.exp(-(x * x) / (2.0 * noise * noise))
+    one /= one.sum()
+    sum_mass, low = np.ones(1), 0
+    for _ in range(releases):
+        sum_mass, low = np.convolve(sum_mass, one), low - reach
+        keep = np.flatnonzero(sum_mass > 1e-30)
+        sum_mass, low = sum_mass[keep[0] : keep[-1] + 1], low + int(keep[0])
+    sums = low + np.arange(sum_mass.size)
+    noise_loss = shift / noise**2 * (0.5 * shift * releases - sums)
+    delta = math.fsum(
+        float(m)
+        * float(
+            np.dot(sum_mass, _one_step_delta(sigma, rate, neighbours == "remove", epsilon - loss - noise_loss))
+        )
+        for m, loss in zip(mass, two_points, strict=True)
+        if m > 1e-25
+    )
+    loss = (
+        accounting.from_subsampled_gaussian(sigma=sigma, rate=rate, neighbours=neighbours)
+        + accounting.from_randomized_response(epsilon=response) * copies
+        + accounting.from_discrete_gaussian(sigma=noise, sensitivity=shift) * releases
+    )
+    bounds = loss.delta(epsilon, engine="spectral")
+    assert bounds.upper <= bounds.lower * (1.0 + 1e-9)
+    # The plain sum is good to some 1e-12.
+    assert bounds.lower <= delta * (1.0 + 1e-11)
+    assert bounds.upper >= delta * (1.0 - 1e-11)

@@ -31,8 +31,8 @@ def test_a_step_far_beyond_every_output() -> None:
     step = acc.from_subsampled_gaussian(sigma=394.26620766080276, rate=1.2419171699715154e-08, neighbours="remove")
     rest = acc.from_discrete_laplace(scale=5.477745232741616, sensitivity=56) * 2572161799578
     bounds = answer(step * 16 + rest, "delta", 23737901701103.336)
-    # Of the others alone, by mpmath's quadrature along Re z = 7.06e-6 with 60 digits; the steps change ln delta by less
-    # than 1e-11.
+    # Of the others alone, by mpmath's quadrature along Re z = 7.06e-6 with 60 digits; the steps change ln delta by
+    # less than 1e-11.
     assert bounds.lower <= 1.780056966e-85
     assert bounds.upper >= 1.780056965e-85
     assert bounds.upper <= 1.0001 * bounds.lower

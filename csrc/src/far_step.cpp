@@ -333,7 +333,7 @@ double FarStep::bound(double t, StopCheck stop) {
     }
     at_ = t;
     // Within a polynomial for many blocks: what held at its beginning.
-    if (span_ > 1.0 && t < ends_) return bound_;
+    if (span_ > 1.0 && t >= begins_ && t <= ends_) return bound_;
     ends_ = -1.0;
     const std::size_t terms = log_size_.size();
     stop.spend(kSizeWork * static_cast<double>(terms));
@@ -348,9 +348,10 @@ double FarStep::bound(double t, StopCheck stop) {
 // half)^k/k!. What is left out of each is at most e/19! < 3e-17 of it.
 void FarStep::make_polynomial() {
     const double half = span_ * static_cast<double>(kStride * kStrides / 2) * h_;
+    begins_ = at_;
     middle_ = at_ + half;
-    // To whole blocks within it.
-    ends_ = at_ + (2.0 * span_ - 1.0) / span_ * half * (1.0 - 1e-12);
+    // The last block that lies within it begins here.
+    ends_ = at_ + (2.0 - 2.0 / span_) * half * (1.0 + 1e-12);
     for (std::size_t n = 0; n < slow_; ++n) {
         const double size = size_[n] * std::exp(-half * fall_[n]);
         const double angle = angle_[n] + middle_ * rate_[n];

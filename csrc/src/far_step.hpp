@@ -79,9 +79,10 @@ private:
     double span_ = 1.0, least_ = 0.0;
     double least_re_[kStride] = {}, least_im_[kStride] = {};
     std::vector<double> power_re_, power_im_;
-    // Their polynomial, in the distance from its middle over half its length, and where it ends.
+    // Their polynomial, in the distance from its middle over half its length; where its first and its last block
+    // begin.
     double coefficient_re_[kDegree + 1] = {}, coefficient_im_[kDegree + 1] = {};
-    double middle_ = 0.0, ends_ = -1.0;
+    double middle_ = 0.0, begins_ = 0.0, ends_ = -1.0;
     double bound_ = 0.0;  // from its beginning on
 };
 

@@ -300,7 +300,7 @@ double LineProduct::add_steps(const SubsampledStep& step, const Window& window, 
                               StopCheck stop) {
     const double first = static_cast<double>(kBlock) * h_;
     Steps own = {std::make_unique<FarStep>(step, window, c_, h_, first, copies, less_one, stop), copies};
-    if (less_one && !(std::fabs(own.one->log_mass()) < kFarFromOne))
+    if (less_one && !(own.one->known() && std::fabs(own.one->log_mass()) < kFarFromOne))
         own.one = std::make_unique<FarStep>(step, window, c_, h_, first, copies, false, stop);
     known_ = known_ && own.one->known();
     scale_err_ += copies * own.one->log_mass_err();
@@ -382,7 +382,8 @@ void LineProduct::multiply_by(const Steps& steps, double start, const bool* want
 }
 
 double LineProduct::falling(double t, StopCheck stop) {
-    double out = std::exp(-rho_ * t * t * (1.0 - 1e-9)) * (1.0 + 1e-9);
+    // The others are at most 1, but for what their logarithms at t = 0 are off by.
+    double out = std::exp(std::min(scale_err_ + err_, 1.0) - rho_ * t * t * (1.0 - 1e-9)) * (1.0 + 1e-9);
     for (const Steps& s : steps_) out *= power_bound(s, s.one->bound(t, stop));
     return out;
 }

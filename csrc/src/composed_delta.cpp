@@ -99,21 +99,18 @@ LogBounds contour_delta(const Composition& comp, double epsilon, double content,
     const double about = log_delta_estimate(comp, epsilon, stop);
     const bool later = samples < kFewSamples && !std::isfinite(comp.max_loss) && about < kSmall &&
                        several_humps(comp, epsilon, stop);
-    // Beside atoms hardly any contour ends by itself.
-    if (beside_atoms(comp)) {
-        within(stop, 0.3, one);
-        if (!narrow())
-            within(stop, 0.5, [&](StopCheck own) {
-                if (const auto smooth =
-                        smoothed_delta(comp, epsilon, kSmoothedShare * content, Effort::if_enough, own))
-                    out = intersect(out, *smooth);
-            });
-        if (!narrow() && !(about < kFarBelow)) within(stop, 0.9, sorted);
-        return out;
-    }
-    if (later) within(stop, about < kFarBelow ? 0.1 : 0.7, sorted);
-    if (!narrow()) within(stop, 0.5, one);
-    if (!narrow() && !later && !(about < kFarBelow)) within(stop, 0.9, sorted);
+    if (later && !beside_atoms(comp)) within(stop, about < kFarBelow ? 0.1 : 0.7, sorted);
+    if (!narrow()) within(stop, beside_atoms(comp) ? 0.3 : 0.5, one);
+    // Beside atoms hardly any contour ends by itself; nor does one of few additions, whose losses crowd at the
+    // largest.
+    const bool smooth = beside_atoms(comp) || (std::isfinite(comp.max_loss) && samples < kFewSamples);
+    if (!narrow() && smooth && !(about < kFarBelow))
+        within(stop, 0.5, [&](StopCheck own) {
+            if (const auto bounds =
+                    smoothed_delta(comp, epsilon, kSmoothedShare * content, Effort::if_enough, own))
+                out = intersect(out, *bounds);
+        });
+    if (!narrow() && !(later && !beside_atoms(comp)) && !(about < kFarBelow)) within(stop, 0.9, sorted);
     return out;
 }
 
@@ -197,8 +194,8 @@ LogBounds log_delta_of(const Composition& comp, double epsilon, Method method, S
     attempt(0.3,
             [&](StopCheck own) { return kept(few_sums_delta(comp, epsilon, aim, rest_by_contour, true, own)); });
     if (content(method.content)) return out;
-    // Sampled steps alone have had what there is of it.
-    if (!(expected_samples(comp) > 0.0) || beside_atoms(comp))
+    // Sampled steps alone, far below everything that is asked for, have had enough.
+    if (!(expected_samples(comp) > 0.0) || beside_atoms(comp) || out.log_upper > kFarBelow)
         attempt(0.8, [&](StopCheck own) { return kept(smoothed_delta(comp, epsilon, aim, Effort::all, own)); });
     if (!content(method.content))
         attempt(0.7,

@@ -395,3 +395,37 @@ def test_one_step_beside_two_lattices(sigma, rate, neighbours, response, copies,
     # The plain sum is good to some 1e-12.
     assert bounds.lower <= delta * (1.0 + 1e-11)
     assert bounds.upper >= delta * (1.0 - 1e-11)
+
+
+@pytest.mark.parametrize(
+    ("sigma", "rate", "steps", "other"),
+    [
+        (0.96, 0.0013, 2, accounting.from_randomized_response(epsilon=0.18) * 3),
+        (0.95, 0.0007, 44, accounting.from_laplace(epsilon=0.804) * 6),
+        (0.64, 0.0004, 739, accounting.from_discrete_gaussian(sigma=23.0) * 9),
+    ],
+)
+def test_epsilon_is_as_narrow_as_delta(sigma, rate, steps, other):
+    """A new user's programmes: epsilon was up to 1e-2 wide, its work spent on contours that do not end."""
+    loss = accounting.from_subsampled_gaussian(sigma=sigma, rate=rate) * steps + other
+    epsilon = loss.epsilon(1e-6)
+    assert epsilon.width <= 1e-9 * epsilon.upper
+    assert loss.delta(epsilon.upper).lower <= 1e-6 <= loss.delta(epsilon.lower).upper
+
+
+def test_equal_mechanisms_made_apart_are_one():
+    step = {"sigma": 0.9, "rate": 0.004}
+    apart = sum(
+        (accounting.from_subsampled_gaussian(**step) * 50 for _ in range(3)),
+        accounting.from_subsampled_gaussian(**step) * 50,
+    )
+    once = accounting.from_subsampled_gaussian(**step) * 200
+    assert apart.delta(0.5) == once.delta(0.5)
+    p, q = [0.5, 0.3, 0.2], [0.4, 0.35, 0.25]
+    assert (accounting.from_pmf(p, q) + accounting.from_pmf(p, q) + once).delta(1.0) == (
+        accounting.from_pmf(p, q) * 2 + once
+    ).delta(1.0)
+    # Another pair of the same length is another law.
+    assert (accounting.from_pmf(p, q) + accounting.from_pmf(q, p)).delta(0.2) != (
+        accounting.from_pmf(p, q) * 2
+    ).delta(0.2)

@@ -542,3 +542,13 @@ def test_the_long_grid_is_shared_by_the_cores():
         else:
             (rows,) = executor.map(reproduce.evaluate, [cells])
             assert rows == reproduce.evaluate(cells)
+
+
+def test_account_of_one_direction_does_not_claim_differential_privacy(capsys):
+    """`neighbours=add` alone has a far smaller epsilon than both; a new user took the sentence for a guarantee."""
+    assert main(["account", "subsampled_gaussian:sigma=0.9,rate=0.004,neighbours=add", "--delta", "1e-6"]) == 0
+    text = " ".join(capsys.readouterr().out.split())
+    assert "one direction alone (neighbours=add)" in text
+    assert "less than differential privacy" in text
+    assert main(["account", "subsampled_gaussian:sigma=0.9,rate=0.004", "--delta", "1e-6"]) == 0
+    assert "The release is (epsilon, delta)-differentially private" in " ".join(capsys.readouterr().out.split())

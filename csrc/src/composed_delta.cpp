@@ -99,18 +99,24 @@ LogBounds contour_delta(const Composition& comp, double epsilon, double content,
     const double about = log_delta_estimate(comp, epsilon, stop);
     const bool later = samples < kFewSamples && !std::isfinite(comp.max_loss) && about < kSmall &&
                        several_humps(comp, epsilon, stop);
-    if (later && !beside_atoms(comp)) within(stop, about < kFarBelow ? 0.1 : 0.7, sorted);
-    if (!narrow()) within(stop, beside_atoms(comp) ? 0.3 : 0.5, one);
-    // Beside atoms hardly any contour ends by itself; nor does one of few additions, whose losses crowd at the
-    // largest.
-    const bool smooth = beside_atoms(comp) || (std::isfinite(comp.max_loss) && samples < kFewSamples);
-    if (!narrow() && smooth && !(about < kFarBelow))
+    const bool atoms = beside_atoms(comp);
+    const auto smooth = [&] {
+        if (narrow() || about < kFarBelow) return;
         within(stop, 0.5, [&](StopCheck own) {
             if (const auto bounds =
                     smoothed_delta(comp, epsilon, kSmoothedShare * content, Effort::if_enough, own))
                 out = intersect(out, *bounds);
         });
-    if (!narrow() && !(later && !beside_atoms(comp)) && !(about < kFarBelow)) within(stop, 0.9, sorted);
+    };
+    if (later && !atoms) within(stop, about < kFarBelow ? 0.1 : 0.7, sorted);
+    // Beside atoms hardly any contour of few steps ends by itself; nor does one of few additions, whose losses
+    // crowd at the largest.
+    const bool first = atoms && samples < kFewSamples && !ends_by_itself(comp);
+    if (first) smooth();
+    if (!narrow() && !first) within(stop, atoms ? 0.3 : 0.5, one);
+    if (!first && (atoms || (std::isfinite(comp.max_loss) && samples < kFewSamples))) smooth();
+    if (!narrow() && !(later && !atoms) && !(about < kFarBelow)) within(stop, 0.9, sorted);
+    if (!narrow() && first) within(stop, 0.5, one);
     return out;
 }
 

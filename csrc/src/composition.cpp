@@ -62,9 +62,21 @@ double outward(DoubleDouble sum, double direction) {
 
 }  // namespace
 
+namespace {
+constexpr double kMostCopies = 0x1p53;  // doubles count so far
+
+bool same_law(const LossLaw& a, const LossLaw& b) {
+    if (&a == &b) return true;
+    // Laws that are made on the way have no parameters.
+    if (a.kind() != b.kind() || a.kind() == LawKind::part) return false;
+    const std::vector<double> own = a.parameters();
+    return !own.empty() && own == b.parameters();
+}
+}  // namespace
+
 Composition Composition::of(std::vector<Term> given) {
     Composition out;
-    // All Gaussians are one; equal laws (same object) are one.
+    // All Gaussians are one; equal laws are one.
     double rho = 0.0;
     double rho_err = 0.0;
     std::size_t gaussians = 0;
@@ -81,7 +93,13 @@ Composition Composition::of(std::vector<Term> given) {
             ++gaussians;
             continue;
         }
-        out.terms.push_back(std::move(t));
+        const auto equal = std::find_if(out.terms.begin(), out.terms.end(), [&](const Term& other) {
+            return same_law(*other.law, *t.law) && other.copies + t.copies <= kMostCopies;
+        });
+        if (equal != out.terms.end())
+            equal->copies += t.copies;
+        else
+            out.terms.push_back(std::move(t));
     }
     if (gaussians > 0 && rho > 0.0)
         out.terms.push_back({gaussian_law_of_rho(rho, rho_err + static_cast<double>(gaussians) * kRound), 1.0});

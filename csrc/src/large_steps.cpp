@@ -588,6 +588,14 @@ bool beside_atoms(const Composition& comp) {
     });
 }
 
+bool ends_by_itself(const Composition& comp) {
+    constexpr double kMany = 64.0;
+    return std::any_of(comp.terms.begin(), comp.terms.end(), [](const Term& t) {
+        return t.law->kind() == LawKind::gaussian ||
+               (t.law->kind() != LawKind::subsampled_gaussian && t.copies >= kMany);
+    });
+}
+
 bool several_humps(const Composition& comp, double epsilon, StopCheck stop) {
     const Placement place = spectral_placement(comp, epsilon, stop);
     if (!place.valid) return true;
@@ -929,15 +937,6 @@ LogBounds without_laplace(const Composition& comp, Quantity quantity, double at,
         sum.log_upper =
             log_add(sum.log_upper, lost + (tail ? 0.0 : log_chernoff_at(comp, at, tilt, stop)) + 1e-9, 1.0);
     return sum;
-}
-
-// Whether something beside the steps makes every contour end by itself: nothing has to be listed then.
-bool ends_by_itself(const Composition& comp) {
-    constexpr double kMany = 64.0;
-    return std::any_of(comp.terms.begin(), comp.terms.end(), [](const Term& t) {
-        return t.law->kind() == LawKind::gaussian ||
-               (t.law->kind() != LawKind::subsampled_gaussian && t.copies >= kMany);
-    });
 }
 
 // The kind of step with the least noise, where there are several: its losses have the most scales. Pieces of one

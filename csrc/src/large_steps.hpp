@@ -35,6 +35,9 @@ bool much_noise_added(const Composition& composition);
 // Whether something beside sampled steps (or pieces of them) has atoms.
 bool beside_atoms(const Composition& composition);
 
+// Whether something beside the steps makes every contour end by itself: Gaussian noise, or many copies.
+bool ends_by_itself(const Composition& composition);
+
 // Whether the density of some step, tilted so that the mean loss is epsilon, may have more than one hump.
 bool several_humps(const Composition& composition, double epsilon, StopCheck stop);
 

@@ -564,7 +564,9 @@ def from_subsampled_gaussian(*, sigma: float, rate: float, neighbours: str = "bo
     rate : float
         In [0, 1].
     neighbours : {"add", "remove", "both"}
-        Whether a record is added or removed; "both" is the worse of the two compositions.
+        "both" is the worse of the two compositions, all removals and all additions: differential privacy for data
+        sets that differ by one record. "remove" and "add" are one direction alone, to study it: less than
+        differential privacy.
 
     Examples
     --------
@@ -582,12 +584,15 @@ def from_subsampled_gaussian(*, sigma: float, rate: float, neighbours: str = "bo
 
 
 def from_pmf(p: ArrayLike, q: ArrayLike) -> PrivacyLoss:
-    """A mechanism with finitely many outputs: probabilities `p` on one input, `q` on its neighbour.
+    """A mechanism with finitely many outputs: probabilities `p` with the record, `q` without it.
 
     Parameters
     ----------
     p, q : arrays
-        Of one length, non-negative, each summing to 1 within 1e-9. They are used as given, not normalised.
+        Of one length, non-negative, each summing to 1 within 1e-9. They are used as given, not normalised. The
+        order matters beside others that treat a removed and an added record differently (another pair,
+        `from_subsampled_gaussian`): p goes with the data that have the record. Where either may be the case, ask
+        for both orders and take the worse answer.
 
     Examples
     --------

@@ -70,14 +70,14 @@ def run(arguments: argparse.Namespace) -> int:
     ways = [way for way in ("add", "remove") if any(row.parameters.get("neighbours") == way for row in rows)]
     if ways:
         statement = (
-            f"{who} (epsilon, delta)-indistinguishable for each row above, with the larger of its two bounds, in one "
-            f"direction alone (neighbours={' and '.join(ways)}). That is less than differential privacy, which takes "
-            "neighbours=both. Rounding errors are included."
+            f"{who} (epsilon, delta)-indistinguishable for each row above, with the larger of its two bounds, in "
+            f"one direction alone (neighbours={' and '.join(ways)}). That is less than differential privacy, "
+            "which takes neighbours=both. Rounding errors are included."
         )
     else:
         statement = (
-            f"{who} (epsilon, delta)-differentially private for each row above, with the larger of its two bounds, "
-            "and would not be with less than the smaller one. Rounding errors are included."
+            f"{who} (epsilon, delta)-differentially private for each row above, with the larger of its two "
+            "bounds, and would not be with less than the smaller one. Rounding errors are included."
         )
     if arguments.json:
         facts: dict[str, Any] = {

@@ -25,6 +25,7 @@ constexpr double kRaised = 1.0;
 // Terms below this share of M(c), over their number, are left out.
 constexpr double kLeftOut = 1e-18;
 constexpr double kMostTerms = 16384.0;
+constexpr double kMostSizes = 1e6;  // of the terms' moduli together, relative to the sum at t = 0
 // A window is at most e^kMostWindow in the strip, and nothing so many widths beyond its edges.
 constexpr double kMostWindow = 0.5;
 constexpr double kFarOut = 7.0;
@@ -164,18 +165,26 @@ DPCORE_CLONES void turn(double* re, double* im, const double* from_re, const dou
     }
 }
 
-// Sums of eight parts, so that every machine adds in the same order.
+// Sums of eight parts, in chunks, so that every machine adds in the same order.
 DPCORE_CLONES Complex sum_parts(const double* re, const double* im, std::size_t n) {
-    double part_re[8] = {}, part_im[8] = {};
+    double all_re[8] = {}, all_im[8] = {};
     const std::size_t even = n - n % 8;
-    for (std::size_t i = 0; i < even; i += 8)
+    for (std::size_t first = 0; first < even; first += 8 * kChunk) {
+        const std::size_t last = first + 8 * kChunk < even ? first + 8 * kChunk : even;
+        double part_re[8] = {}, part_im[8] = {};
+        for (std::size_t i = first; i < last; i += 8)
+            for (std::size_t j = 0; j < 8; ++j) {
+                part_re[j] += re[i + j];
+                part_im[j] += im[i + j];
+            }
         for (std::size_t j = 0; j < 8; ++j) {
-            part_re[j] += re[i + j];
-            part_im[j] += im[i + j];
+            all_re[j] += part_re[j];
+            all_im[j] += part_im[j];
         }
+    }
     Complex out;
     for (std::size_t i = even; i < n; ++i) out = out + Complex{re[i], im[i]};
-    for (std::size_t j = 0; j < 8; ++j) out = out + Complex{part_re[j], part_im[j]};
+    for (std::size_t j = 0; j < 8; ++j) out = out + Complex{all_re[j], all_im[j]};
     return out;
 }
 
@@ -275,28 +284,37 @@ void FarStep::make_rule(double from, StopCheck stop) {
             size * (kRound * (8.0 * (quadratic + v * a) + 6.0 * std::fabs(p) * (std::fabs(loss.rate) + loss.fall) +
                               8.0 * std::fabs(a * x) / s2 + 16.0 * scale_size) +
                     1.5 * std::fabs(p) * loss.err + (slow ? 36.0 : 12.0) * kLibm + weight.err);
-        slope += size * (1.5 * loss.err + 6.0 * kRound * (std::fabs(loss.rate) + loss.fall));
+        // Angles at the middle of a polynomial, up to 2 t or t and half a block.
+        const double turned_err = 3.0 * loss.err + 12.0 * kRound * (std::fabs(loss.rate) + loss.fall);
+        slope += size * turned_err;
+        err += size * half * turned_err;
         sizes += size;
         log_size_.push_back(log_size + weight.log_size);
         fall_.push_back(loss.fall);
         angle_.push_back(angle);
         rate_.push_back(loss.rate);
     }
-    const std::size_t terms = log_size_.size();
+    std::size_t terms = log_size_.size();
     // Outside of the first and the last output: what the sum of outputs knows, at the path's height.
     const double ends = std::exp(std::min(envelope_.log_outside(a) - log_mass, 700.0));
     // Sizes fall with t, so that all of this holds from `from` on.
-    err_ = kSlack *
-           (err + rule + 1.01 * dropped + ends + 1e-79 * sizes +
-            (static_cast<double>(kChunk) + static_cast<double>(terms) / kChunk + 8.0) * 2.0 * kRound * sizes +
-            log_mass_err_ * sizes);
-    if (!(err_ < kInf)) err_ = kInf;
+    // Sums: 32 terms at a time, or 32 of each of eight parts; of a polynomial e times, for all of its
+    // coefficients.
+    const double sums = 2.0 * (static_cast<double>(kChunk) + static_cast<double>(terms) / kChunk + 16.0);
+    err_ = kSlack * (err + rule + 1.01 * dropped + ends + 1e-79 * sizes +
+                     (slow_ > 0 ? 3.0 : 1.0) * sums * kRound * sizes + log_mass_err_ * sizes);
+    if (!(err_ < kInf) || !(sizes < kMostSizes)) {  // nothing is known
+        err_ = kInf;
+        for (std::vector<double>* w : {&log_size_, &fall_, &angle_, &rate_}) w->clear();
+        slow_ = terms = 0;
+    }
     slope_ = kSlack * slope;
     for (std::vector<double>* w : {&size_, &re_, &im_, &at_re_, &at_im_}) w->resize(terms);
     for (std::vector<double>* w : {&power_re_, &power_im_}) w->resize(slow_);
     ends_ = -1.0;
     span_ = slow_ == terms ? std::max(1.0, std::floor(1.0 / (half * std::max(furthest, 1e-300)))) : 1.0;
-    span_ = std::min(span_, kMostBlocks);
+    // No longer than t itself, so that roundings of angles are those of t.
+    span_ = std::min({span_, kMostBlocks, std::max(1.0, std::floor(from / half))});
     for (std::size_t n = 0; n < slow_; ++n) {
         power_re_[n] = -span_ * half * fall_[n];
         power_im_[n] = span_ * half * (rate_[n] - least_);

@@ -98,8 +98,9 @@ Answer lists_delta(const std::vector<Part>& parts, double epsilon, const Plan& p
     };
     // The weight w = e^{-cx}(1 - e^{-x}), 0 below 0, moves by at most slip when x is off by that: its slope is 1
     // at 0, falls to -e^{-cx} c/(1+c) where e^{-x} = (c/(1+c))^2 and rises to 0 from there. And by at most slip
-    // (1+c) e^{-cx} e^{c slip}.
-    const auto drift_now = [&] { return 1.01 * slip_now(); };
+    // (1+c) e^{-cx} e^{c slip}. Masses are tilted at x as it is taken for, which below 0 adds a factor of e^{c
+    // slip}.
+    const auto drift_now = [&] { return 1.01 * slip_now() * std::exp(std::min(c * slip_now(), 700.0)); };
     double upper = 0.0, lower = 0.0, noise = 0.0;
     DirectSum few;
     if (all_kept && !single_release) {

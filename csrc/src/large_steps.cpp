@@ -44,6 +44,7 @@ constexpr double kPieceShare = 0.15;
 constexpr double kContourShare = 0.2;
 // Work of pieces beside whatever there is, before anything is listed.
 constexpr double kWithoutLists = 0.7;
+constexpr double kAlone = 0.95;  // of steps alone, which nothing can be listed of
 // Width of one share of a composition, of that of all.
 constexpr double kShareWidth = 0.3;
 // Parts into which Laplace releases are expanded, each of which takes milliseconds; and log of the share of the
@@ -954,8 +955,9 @@ const Term* least_noise(const Composition& comp) {
 
 LogBounds finite_bounds(const Composition& comp, Quantity quantity, double at, double content, StopCheck stop) {
     LogBounds plain = {-kInf, kInf};
+    const bool atoms = beside_atoms(comp);
     const auto divide = [&](const Term* only, bool smoothed) {
-        within(stop, kWithoutLists, [&](StopCheck part) {
+        within(stop, atoms ? kWithoutLists : kAlone, [&](StopCheck part) {
             Divided divided(comp, at, part, only);
             divided.set_smoothed(smoothed);
             const LogBounds found = over_range(divided, quantity, at, at, content, -kInf, part);
@@ -964,7 +966,6 @@ LogBounds finite_bounds(const Composition& comp, Quantity quantity, double at, d
         return narrow(plain, quantity, content);
     };
     const bool smoothed = quantity == Quantity::delta && smoothable(comp);
-    const bool atoms = beside_atoms(comp);
     const Term* one = smoothed ? least_noise(comp) : nullptr;
     if (smoothed && atoms) {
         // Hardly any contour ends by itself.

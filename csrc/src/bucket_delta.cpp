@@ -27,6 +27,8 @@ namespace {
 
 // Where fewer steps than this are sampled on average, single outputs decide.
 constexpr double kFewSamples = 8.0;
+// And of more than so many lists of outputs take too long.
+constexpr double kFewCopies = 1000.0;
 
 constexpr double kInf = std::numeric_limits<double>::infinity();
 
@@ -568,7 +570,9 @@ LogBounds thorough_delta(const Composition& comp, double epsilon, const BucketQu
     const Plan plan = place_plan(comp, epsilon, stop);
     const auto narrow = [&](const LogBounds& b) { return std::expm1(b.log_upper - b.log_lower) <= query.width; };
     // Of many sampled steps no single output decides.
-    const bool few = detail::expected_samples(comp) < kFewSamples;
+    double copies = 0.0;
+    for (const Term& t : comp.terms) copies += t.copies;
+    const bool few = detail::expected_samples(comp) < kFewSamples && copies <= kFewCopies;
     const detail::SampledEnds ends = few ? detail::sampled_ends(comp, epsilon) : detail::SampledEnds{};
     LogBounds known = trivial_delta(comp, epsilon);
     const auto try_ends = [&] {

@@ -10,8 +10,8 @@
 //            Both differ from delta by about eta^2 c(1+c) of it, and their integrals end at about t = 5/eta. Where
 //            a sum of losses lies next to epsilon the bounds are wider, and eta is made smaller. Tails:
 //            differences of the two smoothed deltas, sqrt(3) eta apart.
-// Domain:    what LineProduct accepts: Laplace, Gaussian, atoms, discrete Gaussian, discrete Laplace; no common
-//            lattice.
+// Domain:    what LineProduct accepts: Laplace, Gaussian, atoms, discrete Gaussian, discrete Laplace, sampled
+//            steps and pieces of them; no common lattice.
 // Guarantee: lower <= truth <= upper: smoothing by construction; aliasing by the Chernoff bounds of the contour,
 //            since neither smoothed function exceeds its aliases' deltas; truncation and rounding as error terms.
 // Evidence:  docs/accounting_derivations.md, "smoothed"; tests/test_accounting_smoothed.py.

@@ -122,4 +122,7 @@ private:
     double laplace_ = 0.0;
 };
 
+// The integral itself, in logarithms, rounded outward. Defined in spectral.cpp.
+LogBounds positive(const Contour::Sum& sum);
+
 }  // namespace dpcore::detail

@@ -76,8 +76,7 @@ Tails both_tails(const Composition& comp, const Interval& above) {
             {std::max(0.0, finite - upper - slack), std::min(1.0, finite - above.lower + slack)}};
 }
 
-namespace {
-
+namespace detail {
 // The integral itself, in logarithms, rounded outward.
 LogBounds positive(const Contour::Sum& sum) {
     const auto outward = [](double l) { return 4.0 * kLibm + 2.0 * kRound * std::fabs(l); };
@@ -87,6 +86,11 @@ LogBounds positive(const Contour::Sum& sum) {
     if (log_upper > -kInf) log_upper += sum.scale_err + outward(log_upper) + outward(sum.scale);
     return {log_lower, log_upper};
 }
+}  // namespace detail
+
+namespace {
+
+using detail::positive;
 
 // Adds the infinite mass; for complements turns 1 - delta into delta. All in logs with outward rounding.
 LogBounds finish(const Composition& comp, const Contour::Sum& sum, bool complement) {

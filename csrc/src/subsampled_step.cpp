@@ -76,6 +76,10 @@ double SubsampledStep::mode(double p) const {
     return low;
 }
 
+double SubsampledStep::log_turned(double p, double share, double v) {
+    return 0.5 * p * std::log1p(-2.0 * share * (1.0 - share) * versine(v));
+}
+
 double SubsampledStep::curvature(double p) const {
     const double s2 = sigma * sigma;
     if (!(p < 0.0)) return 1.0 / s2;
@@ -150,8 +154,8 @@ StepSum::StepSum(const SubsampledStep& step, const Window& window, double c, dou
         right = std::max(right, window_.low + 4.0 * window_.width);
     }
     if (!window_.above_open()) right = far_end(p, deviations, reach);
-    // The mass that the window leaves out is summed as well, where the sum less 1 is wanted.
-    if (less_one && !window_.open()) right = std::max(right, m_.highest(m_.removal ? 1.0 : 0.0, deviations));
+    // All of the mass is summed as well, where the sum less 1 is wanted.
+    if (less_one) right = std::max(right, m_.highest(m_.removal ? 1.0 : 0.0, deviations));
     double h = std::min(0.5 * s, 0.5 * s * s);
     if (window_.open()) {
         // A law narrower than the noise: e^{-2 pi a/h} against e^{a^2 curvature/2} at the best a.
@@ -214,7 +218,8 @@ double StepSum::far_end(double p, double deviations, double reach) {
     for (double x = start; x < end; x += cell) {
         const double near = x > 0.0 ? x : (x + cell < 0.0 ? x + cell : 0.0);
         const double lambda = m_.lambda(x + cell);
-        const double tilted = p > 0.0 ? p * lambda : p * m_.lambda(x);
+        // |1 - q + q e^{y+iv}|^p, p < 0, falls with x and rises with v: that of the widest strip.
+        const double tilted = p > 0.0 ? p * lambda : p * m_.lambda(x) + m_.log_turned(p, m_.posterior(x), angle);
         // The nodes in a cell weigh at most (cell + h) times its maximum, h <= 0.12 widths <= a cell.
         const double plain = m_.log_norm() - near * near / (2.0 * s2) + tilted +
                              window_.log_most(x, x + cell, Window::kLeastSharpness) + std::log(2.0 * cell) +
@@ -492,9 +497,9 @@ StepSum::Strip StepSum::strip_error(double h, double t) const {
     const double p = m_.power(c_);
     if (!std::isfinite(tail_)) return {kInf, 0.0};
     const double furthest = std::max(std::fabs(profile_.front().at), std::fabs(profile_.back().at));
-    const double slip =
-        1e-9 +
-        16.0 * kRound * (furthest * furthest / s2 + std::fabs(p) * (furthest / s2 + std::fabs(std::log(m_.q))));
+    // Lambda with its own error: at small rates far below that of y.
+    const double slip = 1e-9 + 16.0 * kRound * furthest * furthest / s2 +
+                        2.0 * std::fabs(p) * m_.largest_lambda_err(profile_.front().at, profile_.back().at);
     const double growth = std::exp(h / s2);  // of q e^y over a step
     const auto share = [&](double rise) { return rise / (1.0 - m_.q + rise); };
     // The largest r(1 - r) between two outputs.
@@ -507,9 +512,9 @@ StepSum::Strip StepSum::strip_error(double h, double t) const {
         const double alpha = window_.open() ? 0.0 : a / window_.width;
         const double sharpness = Window::sharpness(alpha);
         const double lead = 0.5 * a * a / s2 + Window::log_lead(alpha) - log_expm1(2.0 * kPi * a / h);
-        const double versine = 2.0 * std::sin(0.5 * angle) * std::sin(0.5 * angle);
+        const double bend = versine(angle);
         const auto negative = [&](double most) {
-            return p < 0.0 ? 0.5 * p * std::log1p(-2.0 * most * versine) : 0.0;  // >= 0
+            return p < 0.0 ? 0.5 * p * std::log1p(-2.0 * most * bend) : 0.0;  // >= 0
         };
         const auto turn = [&](double rise) {
             return t * std::min(angle, rise * std::sin(angle) / std::max(1.0 - m_.q, 1e-300));
@@ -527,17 +532,19 @@ StepSum::Strip StepSum::strip_error(double h, double t) const {
             // The window is at most 1: where that is enough it is not asked for.
             sum += std::exp(all > -80.0 ? all + window_.log_most(here.at, next.at, sharpness) : all);
         }
-        // Beyond the last nodes, where r(1 - r) is below its value there if they are on its side of 1/2.
+        // Before the first node r(1 - r) is below its value there if that is on its side of 1/2. From the last one
+        // on |1 - q + q e^{y+iv}|^p falls for p < 0 (v < pi/2), and so does it times e^{t theta} where t sin v <=
+        // -p (cos v + rho), rho = q e^y/(1 - q): d/d rho of log|1 + rho e^{iv}| is (cos v + rho)/|1 + rho e^{iv}|^2,
+        // of theta it is sin v/|1 + rho e^{iv}|^2. Beyond a window's edge far_end has both.
         const double first = share(profile_.front().rise), last = share(profile_.back().rise);
-        // With rho = q e^y/(1 - q), t theta + p Lambda <= t min(v, rho v) + p log(1 + rho) + const falls from the
-        // end on where 2 t v <= -p: its slope in rho is at most t v + p/(1 + rho) up to 1, and no more than p/(1 +
-        // rho) beyond.
-        const double last_turn = !window_.above_open()   ? 0.0
-                                 : 2.0 * t * angle <= -p ? turn(profile_.back().rise)
-                                                         : turn(kInf);
+        const double odds = profile_.back().rise / (1.0 - m_.q);
+        const bool falls = t * std::sin(angle) * (1.0 + 1e-9) <= -p * (std::cos(angle) + odds);
+        const double beyond = !window_.above_open() ? 0.0
+                                                    : negative(last * (1.0 - last)) +
+                                                          (falls ? turn(profile_.back().rise) : turn(kInf));
         sum += std::exp(log_ends_[0] + lead + negative(first < 0.5 ? first * (1.0 - first) : 0.25) +
                         turn(profile_.front().rise)) +
-               std::exp(log_ends_[1] + lead + negative(last > 0.5 ? last * (1.0 - last) : 0.25) + last_turn);
+               std::exp(log_ends_[1] + lead + beyond);
         // The "- 1" of exp(zL) - 1, and the mass left out: without exp(itL).
         if (less_one_wanted_) sum += (window_.open() ? 1.0 : 2.0) * std::exp(lead);
         return 2.0 * kSlack * sum;

@@ -28,6 +28,12 @@
 
 namespace dpcore::detail {
 
+// 1 - cos v.
+inline double versine(double v) {
+    const double half = std::sin(0.5 * v);
+    return 2.0 * half * half;
+}
+
 struct SubsampledStep {
     static constexpr double kMaxNodes = 200000.0;
 
@@ -72,6 +78,8 @@ struct SubsampledStep {
     double mode(double p) const;
     // That of the logarithm of the tilted density at its only maximum; for p > 0, of the noise alone.
     double curvature(double p) const;
+    // log |1 - q + q e^{y+iv}|^p less its value at v = 0, where the share is r(x).
+    static double log_turned(double p, double share, double v);
     double log_norm() const { return -std::log(sigma) - 0.91893853320467274178; }
 
     // Ends beyond which the tilted density falls at least like a Gaussian of `deviations` standard deviations.

@@ -279,7 +279,7 @@ MUTANTS = [
         "test_accounting_subsampled.py::test_few_steps",
     ),
     Mutant(
-        "no piece with one large step", "csrc/src/large_steps.cpp",
+        "no piece with one large step", "csrc/src/step_pieces.cpp",
         "for (int m = 1; m <= divided_.copies(); ++m) {", "for (int m = 2; m <= divided_.copies(); ++m) {",
         "test_accounting_subsampled.py::test_few_steps",
     ),

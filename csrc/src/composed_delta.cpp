@@ -15,6 +15,7 @@
 #include "mirrored.hpp"
 #include "near_lattice.hpp"
 #include "smoothed.hpp"
+#include "step_scales.hpp"
 #include "work.hpp"
 
 namespace dpcore::detail {

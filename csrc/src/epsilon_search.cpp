@@ -9,9 +9,9 @@
 #include "composed_delta.hpp"
 #include "dpcore/enumeration.hpp"
 #include "laplace_mixture.hpp"
-#include "large_steps.hpp"
 #include "near_lattice.hpp"
 #include "smoothed.hpp"
+#include "step_scales.hpp"
 #include "work.hpp"
 
 namespace dpcore::detail {

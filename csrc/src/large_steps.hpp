@@ -5,15 +5,10 @@
 // of large outputs, with epsilon between them, and no single contour sees all of it. The law of the steps that are
 // large and of those that are not has one hump each.
 //
-// Method:    Outputs are cut softly at rising x_1 < x_2 < ...: with A_i the sum over the outputs below x_i, B_i
-// that
-//            over those from x_i to x_{i+1},
-//                M^k = A_1^k + sum over i, and m >= 1, of C(k, m) A_i^{k-m} B_i^m :
-//            the highest window that is reached, and by how many steps. Every term is the transform of a positive
-//            measure and has its own contour, or is bounded by one exponential moment. One cut, in the valley
-//            between the humps, is enough for removals; additions of little noise spread over many scales and take
-//            several. Beside laws of few losses the pieces are those of every sum of these, or of sums that are
-//            one contour together; few Laplace releases are such a law and one with a density, mixed.
+// Method:    The composition is divided at cuts of the outputs (divided_steps.hpp, step_cuts.hpp), and its pieces
+//            are bounded one by one (step_pieces.hpp): by contours, or smoothed. Beside laws of few losses the
+//            pieces are those of every sum of these (beside_listed.hpp); few Laplace releases are such a law and
+//            one with a density, mixed (beside_laplace.hpp). Each way is tried where those before were wide.
 // Domain:    compositions with at least one subsampled Gaussian term, all in one direction.
 // Guarantee: lower <= truth <= upper, as for the spectral engine.
 // Evidence:  docs/accounting_derivations.md, "large_steps"; tests/test_accounting_subsampled.py,
@@ -23,23 +18,9 @@
 #include <memory>
 
 #include "dpcore/spectral.hpp"
+#include "step_scales.hpp"
 
 namespace dpcore::detail {
-
-// Expected number of sampled steps, all subsampled terms together; 0 where there are none.
-double expected_samples(const Composition& composition);
-
-// Whether all sampled steps are additions with so much noise that their losses have one scale.
-bool much_noise_added(const Composition& composition);
-
-// Whether something beside sampled steps (or pieces of them) has atoms.
-bool beside_atoms(const Composition& composition);
-
-// Whether something beside the steps makes every contour end by itself: Gaussian noise, or many copies.
-bool ends_by_itself(const Composition& composition);
-
-// Whether the density of some step, tilted so that the mean loss is epsilon, may have more than one hump.
-bool several_humps(const Composition& composition, double epsilon, StopCheck stop);
 
 // delta of the composition, infinite mass included, to a relative width of `content` if that can be had.
 LogBounds large_steps_delta(const Composition& composition, double epsilon, double content, StopCheck stop);

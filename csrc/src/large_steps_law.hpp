@@ -1,5 +1,5 @@
 // The loss of a composition of subsampled Gaussian steps, so many of which have large outputs and the others small
-// ones: the pieces into which large_steps.hpp divides a composition.
+// ones: the pieces into which divided_steps.hpp divides a composition.
 //
 // Method:    With A the sum over the outputs below a cut, B that over the outputs between it and a higher one (or
 //            infinity), the transform of m large steps among k is C(k, m) A^{k-m} B^m; with several kinds of step
@@ -8,7 +8,7 @@
 //            an upper bound.
 // Domain:    subsampled Gaussian steps in one direction; cuts in the outputs of each kind.
 // Guarantee: as a LossLaw; a positive measure whose mass is that of the piece.
-// Evidence:  docs/accounting_derivations.md, "large_steps"; tests/cpp/test_large_steps.cpp.
+// Evidence:  docs/accounting_derivations.md, "divided_steps"; tests/cpp/test_large_steps.cpp.
 #pragma once
 
 #include <map>

@@ -24,6 +24,11 @@ inline double log_add(double a, double b, double direction) {
     return sum + direction * (2.0 * kLibm + 2.0 * kRound * std::fabs(sum));
 }
 
+// A sum or difference of two logarithms as it was rounded, moved to one side.
+inline double outward(double sum, double direction) {
+    return std::isfinite(sum) ? sum + direction * 2.0 * kRound * std::fabs(sum) : sum;
+}
+
 // log of (upper - lower), about.
 inline double log_width(const LogBounds& b) {
     if (std::isinf(b.log_lower)) return b.log_upper;

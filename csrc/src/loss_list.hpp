@@ -6,7 +6,7 @@
 //            to kMostLosses sums.
 // Guarantee: losses are within their err, masses within `rel`; what is left out weighs at most `lost` under the
 //            law tilted by c, and `underflow` before the tilt.
-// Evidence:  docs/accounting_derivations.md, "large_steps"; tests/test_accounting_sampled_atoms.py.
+// Evidence:  docs/accounting_derivations.md, "beside_listed"; tests/test_accounting_sampled_atoms.py.
 #pragma once
 
 #include <optional>

@@ -17,6 +17,7 @@
 #include "large_steps.hpp"
 #include "near_lattice.hpp"
 #include "smoothed.hpp"
+#include "step_scales.hpp"
 #include "work.hpp"
 
 namespace dpcore {

@@ -19,7 +19,8 @@ FEW = json.loads((pathlib.Path(__file__).parent / "data/subsampled_few.json").re
 
 def steps(row: dict[str, Any]) -> acc.PrivacyLoss:
     one, other = (
-        acc.from_subsampled_gaussian(sigma=sigma, rate=rate, neighbours="remove") for sigma, rate in row["steps"]
+        acc.from_subsampled_gaussian(sigma=sigma, rate=rate, neighbours=row.get("neighbours", "remove"))
+        for sigma, rate in row["steps"]
     )
     return one + other
 
@@ -37,7 +38,7 @@ def overlap_with_buckets(loss: acc.PrivacyLoss, eps: float, log: acc.Bounds) -> 
     return True
 
 
-@pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row['steps']}-{row['epsilon']}")
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row['steps']}-{row['epsilon']}-{row.get('neighbours')}")
 def test_two_steps(row: dict[str, Any]) -> None:
     loss, truth = steps(row), mp.mpf(row["log_delta"])
     equal = row["steps"][0] == row["steps"][1]

@@ -30,7 +30,7 @@ constexpr double kCoarser = 100.0;
 // log delta from which on few sampled steps are sorted before one contour is tried.
 constexpr double kSmall = -3.0;
 // Epsilons below so many times the expected number of sampled steps are about as small as delta, or smaller.
-constexpr double kNextToZero = 1e3;
+constexpr double kNextToZero = 100.0;
 // log delta below which little is spent on sorting.
 constexpr double kFarBelow = -1000.0;
 

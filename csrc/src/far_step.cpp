@@ -29,6 +29,10 @@ constexpr double kMostSizes = 1e6;  // of the terms' moduli together, relative t
 // A window is at most e^kMostWindow in the strip, and nothing so many widths beyond its edges.
 constexpr double kMostWindow = 0.5;
 constexpr double kFarOut = 7.0;
+// |itD| up to which exp(itD) - 1 is not a difference.
+constexpr double kSmallTurn = 0.5;
+// Library functions of one term; those that a polynomial holds have more roundings (docs, "far_step").
+constexpr double kTermErr = 36.0 * kLibm;
 // Nanoseconds: a term of a rule when it is made, and of a block when its size is asked for.
 constexpr double kRuleWork = 400.0;
 constexpr double kSizeWork = 4.0;
@@ -221,10 +225,20 @@ FarStep::FarStep(const SubsampledStep& step, const Window& window, double c, dou
     log_mass_err_ = mass.err;
     sum_.expect(spacing);
     least_ = std::log1p(-step.q);
-    for (std::size_t j = 0; j < kStride; ++j) {
-        least_re_[j] = std::cos(static_cast<double>(j) * spacing * least_);
-        least_im_[j] = std::sin(static_cast<double>(j) * spacing * least_);
-    }
+}
+
+// The strip reaches from the real axis to a rung of the envelope, the path lies in its middle: the highest rung for
+// which the moduli add up to little from `from` on; or the next one, if for that they do at t = 0 as well.
+int FarStep::choose_path(double from) {
+    const double most = log_mass_ - sum_.log_scale() + kRaised;  // as the envelope has it
+    int rung = 0;
+    while (rung + 2 < StepEnvelope::kRungs && (envelope_.height(rung) > envelope_.edge_height() * (1.0 + 1e-9) ||
+                                               envelope_.log_along(rung + 1, from) > most))
+        ++rung;
+    less_one_ = false;
+    for (int lower = rung; lower <= rung + 1 && lower + 2 < StepEnvelope::kRungs && !less_one_; ++lower)
+        if ((less_one_ = envelope_.log_along(lower + 1, 0.0) <= most)) rung = lower;
+    return rung;
 }
 
 void FarStep::make_rule(double from, StopCheck stop) {
@@ -233,16 +247,14 @@ void FarStep::make_rule(double from, StopCheck stop) {
     const double s2 = step_.sigma * step_.sigma;
     const double p = step_.power(c_);
     for (std::vector<double>* v : {&log_size_, &fall_, &angle_, &rate_}) v->clear();
-    const double log_mass = log_mass_ - sum_.log_scale();  // as the envelope has it
-    // The strip reaches from the real axis to a rung of the envelope, the path lies in its middle.
-    int rung = 0;
-    while (rung + 2 < StepEnvelope::kRungs && (envelope_.height(rung) > envelope_.edge_height() * (1.0 + 1e-9) ||
-                                               envelope_.log_along(rung + 1, from) > log_mass + kRaised))
-        ++rung;
+    const double log_mass = log_mass_ - sum_.log_scale();
+    const int rung = choose_path(from);
     const double a = 0.5 * envelope_.height(rung);
     const double v = a / s2;
+    // What is to be less 1 is summed at t = 0 too.
+    const double least_t = less_one_ ? 0.0 : from;
     // (e^beyond + M(c))/(e^{2 pi a/h} - 1), at most 1.001 of that without the 1.
-    const double most = std::max(envelope_.log_along(rung, from), log_mass) + std::log(2.0) - log_mass;
+    const double most = std::max(envelope_.log_along(rung, least_t), log_mass) + std::log(2.0) - log_mass;
     const double left = sum_.first(), right = sum_.last();
     double h = 2.0 * kPi * a / (most - kLogRule);
     h = rounded_step(std::max(h, (right - left) / kMostTerms));
@@ -253,7 +265,8 @@ void FarStep::make_rule(double from, StopCheck stop) {
     const double scale = step_.log_norm() + std::log(h) - log_mass_ + 0.5 * v * a;
     const double scale_size = std::fabs(step_.log_norm()) + std::fabs(std::log(h)) + std::fabs(log_mass_) + v * a;
     const double cut = std::log(kLeftOut / (last - first + 1.0));
-    double dropped = 0.0, err = 0.0, slope = 0.0, sizes = 0.0;
+    double dropped = 0.0, err = 0.0, slope = 0.0, sizes = 0.0, turns = 0.0, bound_err = 0.0;
+    std::vector<double> dead_re, dead_im;
     const double half = static_cast<double>(kStride * kStrides / 2) * h_;
     slow_ = 0;
     double furthest = 0.0;  // the largest |Lambda - least|, about
@@ -262,7 +275,7 @@ void FarStep::make_rule(double from, StopCheck stop) {
         const Loss loss = complex_loss(step_, x, v);
         const double quadratic = x * x / (2.0 * s2);
         const double log_size = p * loss.rate - quadratic + scale;
-        const double now = log_size - from * loss.fall;
+        const double now = log_size - least_t * loss.fall;
         if (now < cut - kMostWindow) {
             dropped += std::exp(now + kMostWindow);
             continue;
@@ -274,25 +287,39 @@ void FarStep::make_rule(double from, StopCheck stop) {
         }
         const double angle = p * loss.fall - a * x / s2 + weight.angle;
         const double size = std::exp(now + weight.log_size);
+        const double rate = loss.rate - least_;
+        // Exponent and angle: their roundings, those of Lambda, and library functions; the turning of a block.
+        const double own =
+            size * (kRound * (8.0 * (quadratic + v * a) + 6.0 * std::fabs(p) * (std::fabs(loss.rate) + loss.fall) +
+                              8.0 * std::fabs(a * x) / s2 + 16.0 * scale_size) +
+                    1.5 * std::fabs(p) * loss.err + kTermErr + weight.err);
+        if (less_one_ && now - from * loss.fall + weight.log_size < cut) {  // of exp(itD) - 1 only the 1 is left
+            dropped += std::exp(now - from * loss.fall + weight.log_size) * (1.0 + weight.err);
+            dead_re.push_back(size * std::cos(angle));
+            dead_im.push_back(size * std::sin(angle));
+            err += own;
+            turns += size;
+            continue;
+        }
         // Half a block turns this term by less than a radian, and all before it.
-        const double far = std::fabs(loss.rate - least_) + loss.fall;
+        const double far = std::fabs(rate) + loss.fall;
         const bool slow = slow_ == log_size_.size() && half * far < 1.0;
         if (slow) ++slow_;
         furthest = std::max(furthest, far);
-        // Exponent and angle: their roundings, those of Lambda, and library functions; the turning of a block.
-        err +=
-            size * (kRound * (8.0 * (quadratic + v * a) + 6.0 * std::fabs(p) * (std::fabs(loss.rate) + loss.fall) +
-                              8.0 * std::fabs(a * x) / s2 + 16.0 * scale_size) +
-                    1.5 * std::fabs(p) * loss.err + (slow ? 36.0 : 12.0) * kLibm + weight.err);
+        // |exp(itD) - 1| up to the end of the octave's last block; what is not slow is summed as it is.
+        const double dev = less_one_ && slow ? std::min(2.0, (until_ + 2.0 * half) * far) : 2.0;
+        err += (less_one_ ? dev : 1.0) * own;
+        bound_err += own;
         // Angles at the middle of a polynomial, up to 2 t or t and half a block.
-        const double turned_err = 3.0 * loss.err + 12.0 * kRound * (std::fabs(loss.rate) + loss.fall);
+        const double turned_err = 3.0 * loss.err + 12.0 * kRound * far;
         slope += size * turned_err;
         err += size * half * turned_err;
         sizes += size;
+        turns += 0.5 * dev * size;
         log_size_.push_back(log_size + weight.log_size);
         fall_.push_back(loss.fall);
         angle_.push_back(angle);
-        rate_.push_back(loss.rate);
+        rate_.push_back(rate);
     }
     std::size_t terms = log_size_.size();
     // Outside of the first and the last output: what the sum of outputs knows, at the path's height.
@@ -300,16 +327,31 @@ void FarStep::make_rule(double from, StopCheck stop) {
     // Sizes fall with t, so that all of this holds from `from` on.
     // Sums: 32 terms at a time, or 32 of each of eight parts; of a polynomial e times, for all of its
     // coefficients.
-    const double sums = 2.0 * (static_cast<double>(kChunk) + static_cast<double>(terms) / kChunk + 16.0);
-    err_ = kSlack * (err + rule + 1.01 * dropped + ends + 1e-79 * sizes +
-                     (slow_ > 0 ? 3.0 : 1.0) * sums * kRound * sizes + log_mass_err_ * sizes);
+    const double sums = 2.0 * (static_cast<double>(kChunk) + static_cast<double>(terms + dead_re.size()) / kChunk + 16.0);
+    const double add = (slow_ > 0 ? 3.0 : 1.0) * sums * kRound;
+    const double outside = (less_one_ ? 2.0 : 1.0) * (rule + 1.01 * dropped + ends + 1e-79 * sizes);
+    err_ = kSlack * (err + outside + (add + log_mass_err_) * (less_one_ ? 2.0 * turns : sizes)) +
+           (less_one_ ? 0.0 : kRound);
+    bound_err_ = kSlack * (bound_err + outside + (add + log_mass_err_) * sizes);
     if (!(err_ < kInf) || !(sizes < kMostSizes)) {  // nothing is known
-        err_ = kInf;
+        err_ = bound_err_ = kInf;
         for (std::vector<double>* w : {&log_size_, &fall_, &angle_, &rate_}) w->clear();
         slow_ = terms = 0;
     }
     slope_ = kSlack * slope;
-    for (std::vector<double>* w : {&size_, &re_, &im_, &at_re_, &at_im_}) w->resize(terms);
+    for (std::vector<double>* w : {&size_, &re_, &im_, &at_re_, &at_im_, &still_re_, &still_im_})
+        w->resize(terms);
+    Complex gone = {1.0, 0.0};
+    if (less_one_) {
+        for (std::size_t n = 0; n < terms; ++n) {
+            still_re_[n] = std::exp(log_size_[n]) * std::cos(angle_[n]);
+            still_im_[n] = std::exp(log_size_[n]) * std::sin(angle_[n]);
+        }
+        gone = sum_parts(still_re_.data() + slow_, still_im_.data() + slow_, terms - slow_) +
+               sum_parts(dead_re.data(), dead_im.data(), dead_re.size());
+    }
+    gone_re_ = gone.re;
+    gone_im_ = gone.im;
     for (std::vector<double>* w : {&power_re_, &power_im_}) w->resize(slow_);
     ends_ = -1.0;
     span_ = slow_ == terms ? std::max(1.0, std::floor(1.0 / (half * std::max(furthest, 1e-300)))) : 1.0;
@@ -317,7 +359,7 @@ void FarStep::make_rule(double from, StopCheck stop) {
     span_ = std::min({span_, kMostBlocks, std::max(1.0, std::floor(from / half))});
     for (std::size_t n = 0; n < slow_; ++n) {
         power_re_[n] = -span_ * half * fall_[n];
-        power_im_[n] = span_ * half * (rate_[n] - least_);
+        power_im_[n] = span_ * half * rate_[n];
     }
     for (std::vector<double>* w : {&table_re_, &table_im_}) w->resize(terms * kStride);
     for (std::vector<double>* w : {&stride_re_, &stride_im_}) w->resize(terms * kStrides);
@@ -359,7 +401,7 @@ double FarStep::bound(double t, StopCheck stop) {
     exp_block(size_.data(), size_.data(), terms);
     double sum = 0.0;
     for (const double s : size_) sum += s;
-    return bound_ = sum * (1.0 + 1e-9) + err_ + slope_ * t + 1e-290;
+    return bound_ = sum * (1.0 + 1e-9) + bound_err_ + slope_ * t + 1e-290;
 }
 
 // Of the slow terms, in the distance from the middle of its blocks over their half: the sums of u (i Lambda
@@ -371,13 +413,28 @@ void FarStep::make_polynomial() {
     // The last block that lies within it begins here.
     ends_ = at_ + (2.0 - 2.0 / span_) * half * (1.0 + 1e-12);
     for (std::size_t n = 0; n < slow_; ++n) {
-        const double size = size_[n] * std::exp(-half * fall_[n]);
-        const double angle = angle_[n] + middle_ * rate_[n];
-        at_re_[n] = size * std::cos(angle);
-        at_im_[n] = size * std::sin(angle);
+        const double x = -middle_ * fall_[n], y = middle_ * rate_[n];
+        Complex now, less;  // W exp(itD), and less W
+        if (less_one_ && std::fabs(x) + std::fabs(y) < kSmallTurn) {
+            const double swing = std::sin(0.5 * y);
+            const double grown = std::expm1(x);
+            const double lower = 2.0 * swing * swing;
+            less = Complex{still_re_[n], still_im_[n]} *
+                   Complex{grown * (1.0 - lower) - lower, (1.0 + grown) * std::sin(y)};
+            now = Complex{still_re_[n], still_im_[n]} + less;
+        } else {
+            const double size = size_[n] * std::exp(-half * fall_[n]);
+            const double angle = angle_[n] + y;
+            now = {size * std::cos(angle), size * std::sin(angle)};
+            if (less_one_) less = now - Complex{still_re_[n], still_im_[n]};
+        }
+        at_re_[n] = now.re;
+        at_im_[n] = now.im;
+        re_[n] = less.re;
+        im_[n] = less.im;
     }
+    Complex sum = less_one_ ? sum_parts(re_.data(), im_.data(), slow_) : sum_parts(at_re_.data(), at_im_.data(), slow_);
     for (std::size_t k = 0;; ++k) {
-        const Complex sum = sum_parts(at_re_.data(), at_im_.data(), slow_);
         coefficient_re_[k] = sum.re;
         coefficient_im_[k] = sum.im;
         if (k == kDegree) break;
@@ -388,6 +445,7 @@ void FarStep::make_polynomial() {
             at_re_[n] *= next;
             at_im_[n] *= next;
         }
+        sum = sum_parts(at_re_.data(), at_im_.data(), slow_);
     }
 }
 
@@ -405,7 +463,7 @@ void FarStep::values(double* re, double* im, const bool* wanted) {
         double* own_re = re + k * kStride;
         double* own_im = im + k * kStride;
         if (!wanted[k]) {
-            std::fill_n(own_re, kStride, 0.0);
+            std::fill_n(own_re, kStride, -1.0);
             std::fill_n(own_im, kStride, 0.0);
             continue;
         }
@@ -417,14 +475,15 @@ void FarStep::values(double* re, double* im, const bool* wanted) {
             const double from = at_ - middle_ + static_cast<double>(k * kStride) * h_;
             double poly_re[kStride], poly_im[kStride];
             polynomial(poly_re, poly_im, coefficient_re_, coefficient_im_, kDegree, from / half, h_ / half);
-            turn(poly_re, poly_im, poly_re, poly_im, least_re_, least_im_, kStride);
-            const double c = std::cos(from * least_), s = std::sin(from * least_);
             for (std::size_t j = 0; j < kStride; ++j) {
-                own_re[j] += c * poly_re[j] - s * poly_im[j];
-                own_im[j] += c * poly_im[j] + s * poly_re[j];
+                own_re[j] += poly_re[j];
+                own_im[j] += poly_im[j];
             }
         }
-        for (std::size_t j = 0; j < kStride; ++j) own_im[j] *= sign;
+        for (std::size_t j = 0; j < kStride; ++j) {
+            own_re[j] -= gone_re_;
+            own_im[j] = sign * (own_im[j] - gone_im_);
+        }
     }
 }
 

@@ -18,6 +18,7 @@ constexpr double kMostAtoms = 8192.0;   // of all laws together: 32 MB of tables
 constexpr double kSoonDead = 1024.0;    // of so many oscillators few are left to turn on before all is negligible
 constexpr double kProduct = 4.0 * kRound;  // of two complex numbers: sqrt(5) roundings; and of two bounds
 constexpr double kFewCopies = 64.0;
+constexpr double kManyCopies = 1024.0;
 constexpr double kHardlyAny = 4.0;   // copies whose roundings do not matter
 constexpr double kMostCopies = 1e6;  // of atoms: rounding errors grow with their number
 // Nanoseconds: of a block, of an oscillator in it, of a node of a periodic line.
@@ -27,6 +28,7 @@ constexpr double kPeriodicWork = 150.0;
 // |log| of a sum from which on it is summed itself, and not less 1.
 constexpr double kFarFromOne = 5.0;
 constexpr double kStepSumWork = 0.4;  // of a term of a step at a node
+constexpr double kLogarithmWork = 100.0;
 
 // Loops run over multiples of this many nodes.
 constexpr std::size_t kLanes = 8;
@@ -305,7 +307,9 @@ double LineProduct::add_steps(const SubsampledStep& step, const Window& window, 
     known_ = known_ && own.one->known();
     scale_err_ += copies * own.one->log_mass_err();
     err_ += copies * own.one->log_mass_err();
-    power_err_ += copies * kProduct;
+    if (!by_logarithm(copies)) power_err_ += copies * kProduct;
+    drift_ += copies * own.one->drift();
+    drift_size_ += copies * std::fabs(own.one->drift());
     const double log_mass = copies * own.one->log_mass();
     steps_.push_back(std::move(own));
     return log_mass;
@@ -355,6 +359,9 @@ void LineProduct::multiply_by(const Factor& f, double start, std::size_t count) 
     raise(f.copies, count);
 }
 
+// Of so many copies roundings of products would count; and the steps are rare, so that logarithms are small.
+bool LineProduct::by_logarithm(double copies) { return copies > kManyCopies; }
+
 double LineProduct::power_bound(const Steps& s, double one) {
     return one < 1.0 ? std::exp(s.copies * std::log(one)) * (1.0 + 1e-9) : 1.0;
 }
@@ -373,8 +380,19 @@ void LineProduct::raise(double copies, std::size_t count) {
 // After their bound at this block. Strides that are not wanted become 0, their bound stays that of the others.
 void LineProduct::multiply_by(const Steps& steps, double start, const bool* wanted) {
     steps.one->values(m_re_.data(), m_im_.data(), wanted);
-    bound_of(b_.data(), turned_rel_.data(), m_re_.data(), m_im_.data(), steps.copies, kSlack * steps.one->err(),
-             kSlack * steps.one->slope(), start, h_, kBlock);
+    const double err = kSlack * steps.one->err();
+    const double slope = kSlack * steps.one->slope();
+    if (by_logarithm(steps.copies)) {
+        for (std::size_t j = 0; j < kBlock; ++j) {
+            if (!wanted[j / FarStep::kStride]) continue;
+            const double t = start + static_cast<double>(j) * h_;
+            multiply_power(j, certified_log1p({{m_re_[j], m_im_[j]}, err + slope * t}), 0.0, 0.0, steps.copies);
+        }
+        return;
+    }
+    for (std::size_t j = 0; j < kBlock; ++j) m_re_[j] += 1.0;
+    bound_of(b_.data(), turned_rel_.data(), m_re_.data(), m_im_.data(), steps.copies, err + kRound, slope, start, h_,
+             kBlock);
     for (std::size_t k = 0; k < FarStep::kStrides; ++k)
         if (!wanted[k])
             std::fill_n(b_.begin() + static_cast<std::ptrdiff_t>(k * FarStep::kStride), FarStep::kStride, 1.0);
@@ -495,6 +513,7 @@ double LineProduct::evaluate(double first, std::size_t count, double negligible,
     for (const Steps& s : steps_) {
         stop.spend(kStepSumWork * (near ? 2.0 * static_cast<double>(kBlock) * s.one->near_terms()
                                         : s.one->terms() * 16.0 * (strides + 2.0) + s.one->block_terms()));
+        if (!near && by_logarithm(s.copies)) stop.spend(kLogarithmWork * 16.0 * strides);
         if (!near) {
             multiply_by(s, start, wanted);
             continue;
@@ -519,13 +538,17 @@ double LineProduct::evaluate(double first, std::size_t count, double negligible,
     const double power = kSlack * std::exp(powers);
     for (std::size_t j = 0; j < count; ++j) {
         const double t = start + static_cast<double>(j) * h_;
-        if (rho_ > 0.0) {
+        const double drift = near ? 0.0 : drift_ * t;
+        if (rho_ > 0.0 || drift != 0.0) {
             const double fall = std::exp(-rho_ * t * t);
             const double wind = rho_ * t * (1.0 + 2.0 * c_);
-            const Complex v = value(j) * Complex{fall * std::cos(wind), fall * std::sin(wind)};
+            const Complex v = value(j) * Complex{fall * std::cos(wind + drift), fall * std::sin(wind + drift)};
             re_[j] = v.re;
             im_[j] = v.im;
-            const double rel = rho_rel_ * (rho_ * t * t + wind) + 2.0 * kLibm + kComplexOp;
+            // The drift: a rounding for each term of its sum, and three.
+            const double rel = rho_rel_ * (rho_ * t * t + std::fabs(wind)) + 2.0 * kLibm + kComplexOp +
+                               kRound * (static_cast<double>(steps_.size()) + 3.0) * (drift_size_ * t) +
+                               2.0 * kRound * std::fabs(wind);
             bound_[j] *= fall * (1.0 + 2.0 * rel);
             rel_[j] += rel;
         }

@@ -105,6 +105,7 @@ private:
     void multiply_power(std::size_t j, const Certified& one, double slip, double log_mass, double copies);
     void raise(double copies, std::size_t count);
     static double power_bound(const Steps& steps, double one);
+    static bool by_logarithm(double copies);
 
     double c_, h_;
     double log_scale_ = 0.0, scale_err_ = 0.0;
@@ -113,6 +114,7 @@ private:
     std::vector<Factor> few_, many_;  // the strongest first
     std::vector<Periodic> periodic_;
     std::vector<Steps> steps_;
+    double drift_ = 0.0, drift_size_ = 0.0;  // exp(it drift) is a factor of theirs
     bool known_ = true;
     double err_ = 0.0, slope_ = 0.0;  // of the product of all oscillators where they are 1, and its growth with t
     // Relative, of the powers and products of what is turned; of those in the first block.

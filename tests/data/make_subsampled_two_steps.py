@@ -1,4 +1,4 @@
-"""Makes subsampled_two_steps.json: ln delta of two subsampled Gaussian steps (remove), from the definition.
+"""Makes subsampled_two_steps.json: ln delta of two subsampled Gaussian steps, from the definition.
 
     python tests/data/make_subsampled_two_steps.py
 
@@ -28,6 +28,20 @@ EQUAL = [
     (8.0, 3e-3, 0.05),
     (0.7, 0.7, 0.4),
     (5.0, 0.9, 0.9),
+    # Rare samples, next to 0: sigma, rate, epsilon.
+    (1.436, 1.67e-8, 0.0),
+    (1.436, 1.67e-8, 1e-8),
+    (0.1844, 1.567e-10, 1e-11),
+    (31.95, 1.921e-6, 1e-7),
+    (0.3, 1e-5, 2e-4),
+]
+# Added records, rarely sampled: up to 2 log(1/(1 - rate)) are lost.
+ADDED = [
+    (6.574, 4.769e-10, 2.063762526532618e-10),
+    (3.665, 7.442e-8, 2.9e-8),
+    (1.0, 1e-6, 1e-7),
+    (0.5, 1e-4, 1e-4),
+    (0.3, 1e-7, 1.5e-7),
 ]
 DIFFERENT = [
     # A cut below every loss of the other step leaves nothing under it: its piece, once lost as NaN, counts.
@@ -67,6 +81,13 @@ def two_steps(sigma: float, rate: float, eps: float) -> mp.mpf:
         below = mp.quad(average, pieces, method="gauss-legendre", maxdegree=4)
         above_p = (1 - q) * tail(m) + q * tail(m - 1)
         return mp.log(2 * below + above_p**2 - mp.exp(e) * tail(m) ** 2)
+
+
+def two_added(sigma: float, rate: float, eps: float) -> mp.mpf:
+    """ln delta of two steps (add): with P and Q exchanged, delta(eps) = 1 - e^eps + e^eps delta'(-eps)."""
+    with mp.workdps(50):
+        e = mp.mpf(eps)
+        return mp.log(-mp.expm1(e) + mp.exp(e + two_steps(sigma, rate, -e)))
 
 
 def two_different_steps(first: tuple[float, float], second: tuple[float, float], eps: float) -> mp.mpf:
@@ -112,6 +133,15 @@ def main() -> None:
     rows += [
         {"steps": [list(a), list(b)], "epsilon": eps, "log_delta": mp.nstr(two_different_steps(a, b, eps), 25)}
         for a, b, eps in DIFFERENT
+    ]
+    rows += [
+        {
+            "steps": [[sigma, rate], [sigma, rate]],
+            "neighbours": "add",
+            "epsilon": eps,
+            "log_delta": mp.nstr(two_added(sigma, rate, eps), 25),
+        }
+        for sigma, rate, eps in ADDED
     ]
     text = ",\n".join(json.dumps(row) for row in rows)
     pathlib.Path(__file__).with_name("subsampled_two_steps.json").write_text(f'{{"rows": [\n{text}\n]}}\n')

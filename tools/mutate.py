@@ -177,19 +177,19 @@ MUTANTS = [
     ),
     # Faults.
     Mutant(
-        "a ledger without a lock", "ledger.py",
+        "a ledger without a lock", "ledger/_file.py",
         "fcntl.flock(handle, kind | fcntl.LOCK_NB)\n                return", "return", "test_ledger.py",
     ),
     Mutant(
-        "a ledger that does not wait for the disk", "ledger.py", "too much at worst.\n        os.fsync(handle)",
-        "too much at worst.", "test_ledger.py",
+        "a ledger that does not wait for the disk", "ledger/_file.py",
+        "too much at worst.\n        os.fsync(handle)", "too much at worst.", "test_ledger.py",
     ),
     Mutant(
-        "a ledger that adds in floating point", "ledger.py", "state.epsilon += Fraction(charge.epsilon)",
+        "a ledger that adds in floating point", "ledger/_file.py", "state.epsilon += Fraction(charge.epsilon)",
         "state.epsilon = Fraction(float(state.epsilon) + charge.epsilon)", "test_ledger.py",
     ),
     Mutant(
-        "a ledger that keeps a torn line", "ledger.py", "os.ftruncate(handle, state.offset)  # the torn",
+        "a ledger that keeps a torn line", "ledger/_file.py", "os.ftruncate(handle, state.offset)  # the torn",
         "pass  # the torn", "test_ledger.py",
     ),
     Mutant(

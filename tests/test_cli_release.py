@@ -336,7 +336,7 @@ def test_nothing_is_shown_when_the_charge_is_not_durable(capsys, tmp_path, monke
     def failing(handle):
         raise OSError(5, "Input/output error")
 
-    monkeypatch.setattr("dpcore.ledger.os.fsync", failing)
+    monkeypatch.setattr("dpcore.ledger._file.os.fsync", failing)
     assert "Input/output" in refused(capsys, *SMOKERS, "--epsilon", 0.5, "--ledger", path)
 
 

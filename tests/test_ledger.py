@@ -23,8 +23,8 @@ from dpcore.ledger import (
     LedgerBusyError,
     LedgerError,
     OverspentError,
-    _line,
 )
+from dpcore.ledger._lines import sealed
 
 
 @pytest.fixture
@@ -284,12 +284,10 @@ def test_folders_and_pipes_are_not_ledgers(tmp_path):
 
 
 def test_a_later_version_is_refused(ledger):
-    from dpcore import ledger as module
-
     header = json.loads(pathlib.Path(ledger.path).read_text())
     del header["check"]
     with open(ledger.path, "wb") as file:
-        file.write(module._line({**header, "version": 2}, ""))
+        file.write(sealed({**header, "version": 2}, ""))
     with pytest.raises(CorruptLedgerError, match="version is 2"):
         Ledger(ledger.path)
 
@@ -310,7 +308,7 @@ def test_values_of_the_wrong_kind_behind_right_checksums(ledger, line, key, valu
     before, lines = "", []
     for body in bodies:
         body.pop("check")
-        lines.append(_line(body, before))
+        lines.append(sealed(body, before))
         before = json.loads(lines[-1])["check"]
     pathlib.Path(ledger.path).write_bytes(b"".join(lines))
     with pytest.raises(CorruptLedgerError, match="damaged" if line else "not a dpcore ledger"):
@@ -328,7 +326,7 @@ def test_nothing_is_charged_when_the_disk_is_full(ledger, monkeypatch):
             return real(handle, data[:10])
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("dpcore.ledger.os.write", short)
+    monkeypatch.setattr("dpcore.ledger._file.os.write", short)
     with pytest.raises(OSError, match="No space"):
         ledger.charge(epsilon=0.5)
     monkeypatch.undo()
@@ -340,7 +338,7 @@ def test_a_charge_that_is_not_durable_does_not_return(ledger, monkeypatch):
     def failing(handle):
         raise OSError(5, "Input/output error")
 
-    monkeypatch.setattr("dpcore.ledger.os.fsync", failing)
+    monkeypatch.setattr("dpcore.ledger._file.os.fsync", failing)
     with pytest.raises(OSError, match="Input/output"):
         ledger.charge(epsilon=0.5)
     monkeypatch.undo()

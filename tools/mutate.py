@@ -177,19 +177,19 @@ MUTANTS = [
     ),
     # Faults.
     Mutant(
-        "a ledger without a lock", "ledger.py",
+        "a ledger without a lock", "ledger/_file.py",
         "fcntl.flock(handle, kind | fcntl.LOCK_NB)\n                return", "return", "test_ledger.py",
     ),
     Mutant(
-        "a ledger that does not wait for the disk", "ledger.py", "too much at worst.\n        os.fsync(handle)",
-        "too much at worst.", "test_ledger.py",
+        "a ledger that does not wait for the disk", "ledger/_file.py",
+        "too much at worst.\n        os.fsync(handle)", "too much at worst.", "test_ledger.py",
     ),
     Mutant(
-        "a ledger that adds in floating point", "ledger.py", "state.epsilon += Fraction(charge.epsilon)",
+        "a ledger that adds in floating point", "ledger/_file.py", "state.epsilon += Fraction(charge.epsilon)",
         "state.epsilon = Fraction(float(state.epsilon) + charge.epsilon)", "test_ledger.py",
     ),
     Mutant(
-        "a ledger that keeps a torn line", "ledger.py", "os.ftruncate(handle, state.offset)  # the torn",
+        "a ledger that keeps a torn line", "ledger/_file.py", "os.ftruncate(handle, state.offset)  # the torn",
         "pass  # the torn", "test_ledger.py",
     ),
     Mutant(
@@ -204,17 +204,17 @@ MUTANTS = [
         "test_samplers_stream.py",
     ),
     Mutant(
-        "a comparison of probabilities without its slack", "csrc/src/samplers.cpp",
+        "a comparison of probabilities without its slack", "csrc/src/attempt_block.hpp",
         "constexpr double kSlack = 0x1p-30 * kUniformScale;", "constexpr double kSlack = -0.5;",
         "test_samplers_exact.py",
     ),
     Mutant(
-        "a discrete Laplace law with a thousandth too few zeros", "csrc/src/samplers.cpp",
+        "a discrete Laplace law with a thousandth too few zeros", "csrc/src/sampler_laws.cpp",
         "zero_ = zero / (zero + 2.0 * std::exp(-1.0 / scale));",
         "zero_ = 0.999 * zero / (zero + 2.0 * std::exp(-1.0 / scale));", "test_samplers_exact.py",
     ),
     Mutant(
-        "rounding that forgets the half", "csrc/src/samplers.cpp", "return (twice + 1) >> 1;",
+        "rounding that forgets the half", "csrc/src/attempt_block.hpp", "return (twice + 1) >> 1;",
         "return twice >> 1;", "test_samplers_exact.py",
     ),
     Mutant(

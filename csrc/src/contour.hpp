@@ -9,6 +9,7 @@
 #include <memory>
 #include <vector>
 
+#include "contour_kernel.hpp"
 #include "dpcore/spectral.hpp"
 
 namespace dpcore::detail {
@@ -18,16 +19,6 @@ constexpr double kAim = 33.0;
 
 // log sup (1-e^-x) e^-cx = c log c - (1 + c) log(1 + c), without differences of large numbers.
 inline double log_payoff(double c) { return -std::log1p(c) - c * std::log1p(1.0 / c); }
-
-// First lattice point strictly above eps, less eps; and the error of that difference. A point within the error of
-// eps may be taken on either side: the payoff of delta is continuous there. `tie`: a lattice point may equal eps.
-struct Offset {
-    double x = 0.0;
-    double err = 0.0;
-    bool tie = false;
-    bool exact_tie = false;
-};
-Offset lattice_offset(const Lattice& lattice, double eps);
 
 // A loss that is left for the composition (epsilon less something that is known), within err, and its weight.
 struct WeightedPoint {
@@ -49,7 +40,7 @@ public:
     // Places the contour at c for eps; usable() is false when no certificate can be had within kMaxNodes.
     Contour(const Composition& composition, Quantity quantity, double c, double second, double epsilon,
             StopCheck stop)
-        : comp_(composition), quantity_(quantity), c_(c), stop_(stop) {
+        : comp_(composition), quantity_(quantity), c_(c), kernel_(composition.lattice, quantity, c), stop_(stop) {
         usable_ = place(second, epsilon) && set_atoms_apart() && fill();
     }
     // Placed only: no node is evaluated.
@@ -76,7 +67,7 @@ public:
 
 private:
     Contour(const Composition& composition, Quantity quantity, double c)
-        : comp_(composition), quantity_(quantity), c_(c) {}
+        : comp_(composition), quantity_(quantity), c_(c), kernel_(composition.lattice, quantity, c) {}
 
     struct Node {
         double t;
@@ -98,13 +89,11 @@ private:
     double log_alias(double lowest, double highest, double distance) const;
     double log_envelope(double from) const;
     double tail_after(double from) const;  // sum over all later nodes of |F|, relative to exp(K(c) - eps c)
-    Certified kernel(double t, const Offset& offset) const;
-    double kernel_bound(double t, double x) const;
-    Complex slope_kernel(double t, double x, Complex kernel_value) const;  // kernel of d delta/d eps; approximate
 
     const Composition& comp_;
     Quantity quantity_;
     double c_;
+    ContourKernel kernel_;
     StopCheck stop_;
     bool usable_ = false;
     bool lattice_ = false;

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "contour.hpp"
+#include "contour_kernel.hpp"
 #include "saddle.hpp"
 
 namespace dpcore {

@@ -67,14 +67,14 @@ def _ledger(path: pathlib.Path) -> None:
 
 def _signed_ledger(path: pathlib.Path) -> None:
     """The same with checksums that fit, so that the readers behind them are reached."""
-    from dpcore import ledger
+    from dpcore.ledger._lines import sealed
 
     lines, before = [], ""
     for line in path.read_bytes().split(b"\n"):
         try:
             body = json.loads(line)
             body.pop("check", None)
-            signed = ledger._line(body, before)
+            signed = sealed(body, before)
             before = json.loads(signed)["check"]
             lines.append(signed)
         except (ValueError, TypeError, AttributeError, RecursionError):

@@ -1,9 +1,12 @@
 """Bounds of composed privacy losses against independent references, without any tolerance."""
 
+import copy
+import dataclasses
 import itertools
 import json
 import math
 import pathlib
+import pickle
 from fractions import Fraction
 
 import mpmath as mp
@@ -976,7 +979,78 @@ def test_bad_input(call, error, words) -> None:  # type: ignore[no-untyped-def]
 def test_repr_is_readable() -> None:
     loss = acc.from_laplace(epsilon=0.5) * 3 + acc.from_pmf([0.5, 0.5], [0.25, 0.75])
     assert repr(loss) == "PrivacyLoss(laplace(epsilon=0.5) * 3 + pmf(outcomes=2))"
-    assert "the true value lies between" in loss.delta(0.1).statement
+    assert repr(acc.Bounds(0.25, 0.5)) == "Bounds(lower=0.25, upper=0.5)"
+    bounds = loss.delta(0.1)
+    assert eval(repr(bounds), {"Bounds": acc.Bounds}) == bounds
+    assert repr(bounds).endswith("quantity='delta', at=0.1)")
+
+
+@pytest.mark.parametrize(
+    ("ask", "words", "side"),
+    [
+        (lambda loss: loss.delta(1), "delta at epsilon 1.0 lies between", "upper"),
+        (lambda loss: loss.delta(1.0, engine="buckets", step=0.01), "delta at epsilon 1.0 lies", "upper"),
+        (lambda loss: loss.log_delta(1.0), "the natural logarithm of delta at epsilon 1.0 lies", "upper"),
+        (lambda loss: loss.epsilon(1e-6), "epsilon at delta 1e-06 lies between", "upper"),
+        (lambda loss: loss.confidence(2), "confidence (how likely the loss stays within", "lower"),
+        (lambda loss: loss.buckets(step=0.01).delta(1.0), "delta, in one direction, at epsilon 1.0 lies", "upper"),
+    ],
+)
+def test_statements_say_what_is_bounded_and_which_side_counts(ask, words, side) -> None:  # type: ignore[no-untyped-def]
+    bounds = ask(acc.from_gaussian(sigma=2.0))
+    assert bounds.statement.startswith(words)
+    assert bounds.statement.endswith(f"; rely on the {side} bound")
+    # All digits: one that is rounded may be no bound.
+    assert f"between {bounds.lower!r} and {bounds.upper!r}, rounding errors included" in bounds.statement
+    again = pickle.loads(pickle.dumps(bounds))
+    for same in (again, dataclasses.replace(bounds), acc.Bounds(bounds.lower, bounds.upper)):
+        assert same == bounds
+        assert hash(same) == hash(bounds)
+    assert again.statement == bounds.statement
+    assert bounds.to_dict() == {
+        "lower": bounds.lower,
+        "upper": bounds.upper,
+        "quantity": bounds.quantity,
+        "at": bounds.at,
+        "statement": bounds.statement,
+    }
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        bounds.quantity = "epsilon"
+
+
+def test_statements_of_other_bounds() -> None:
+    assert acc.Bounds(0.25, 0.5).statement == "the true value lies between 0.25 and 0.5, rounding errors included"
+    assert acc.PrivacyLoss().delta(0.5).statement == "delta at epsilon 0.5 is 0.0"
+    lost = acc.from_approximate(epsilon=1.0, delta=1e-6)
+    assert lost.epsilon(1e-7).statement == "epsilon at delta 1e-07 is inf"
+    assert lost.infinite_mass.statement.startswith("the probability of an infinite loss ")
+    assert acc.Bounds(0.25, 0.5, "delta").statement.startswith("delta lies between")
+    assert acc.Bounds(0.25, 0.5) != acc.Bounds(0.25, 0.75)
+    assert acc.Bounds(0.25, 0.5) != (0.25, 0.5)
+    for wrong, error in (("width", ValueError), (3, TypeError), ([], TypeError)):
+        with pytest.raises(error, match="quantity must be one of"):
+            acc.Bounds(0.25, 0.5, wrong)  # type: ignore[arg-type]
+
+
+def test_statements_of_arrays() -> None:
+    loss, grid = acc.from_gaussian(sigma=2.0), np.array([0.5, 1.0])
+    bounds = loss.delta(grid)
+    grid[0] = 7.0  # what was asked stays
+    lower, upper = bounds.lower.tolist(), bounds.upper.tolist()
+    assert bounds.statement == (
+        f"delta at epsilon [0.5, 1.0] lies between {lower} and {upper}, element by element, rounding errors "
+        "included; rely on the upper bound"
+    )
+    assert bounds.to_dict()["at"] == [0.5, 1.0]
+    assert bounds == loss.delta([0.5, 1.0]) != loss.delta([0.5, 2.0])
+    assert bounds != loss.delta(0.5)
+    assert pickle.loads(pickle.dumps(bounds)) == copy.deepcopy(bounds) == bounds
+    many = loss.confidence(np.linspace(0.0, 5.0, 1000).reshape(10, 100)).statement
+    assert len(many) < 1500
+    assert many.endswith("rely on the lower bound")
+    assert "\n" not in many
+    with pytest.raises(TypeError, match=r"float\(\) needs bounds of a single number, these have shape \(2,\)"):
+        float(bounds)
 
 
 def test_plot_draws_every_loss() -> None:

@@ -41,12 +41,33 @@ _LARGEST_SHIFT = 10**6
 _MASS_TOLERANCE = 1e-9
 
 
-@dataclasses.dataclass(frozen=True)
+# What is bounded, in words, with the name of what it was asked at; and the end to rely on.
+_QUANTITIES: dict[str, tuple[str, str, str]] = {
+    "delta": ("delta", "epsilon", "upper"),
+    "delta_one_way": ("delta, in one direction,", "epsilon", "upper"),
+    "log_delta": ("the natural logarithm of delta", "epsilon", "upper"),
+    "epsilon": ("epsilon", "delta", "upper"),
+    "confidence": ("confidence (how likely the loss stays within epsilon)", "epsilon", "lower"),
+    "infinite_mass": ("the probability of an infinite loss", "", "upper"),
+}
+
+
+@dataclasses.dataclass(frozen=True, repr=False)
 class Bounds(Result):
     """A certified interval: ``lower <= true value <= upper``, rounding included.
 
     ``float(bounds)`` is the upper bound, the safe side of a delta or an epsilon. For a confidence the safe
-    side is ``lower``.
+    side is ``lower``. ``statement`` says what is bounded and which side to rely on.
+
+    Parameters
+    ----------
+    lower, upper : float or array
+        The ends.
+    quantity : str, optional
+        What is bounded: "delta", "delta_one_way" (in one direction alone), "log_delta", "epsilon", "confidence" or
+        "infinite_mass". Answers of the library say it; bounds that are equal are equal whatever it is.
+    at : float or array, optional
+        The epsilon, or for "epsilon" the delta, that was asked.
 
     Examples
     --------
@@ -54,10 +75,20 @@ class Bounds(Result):
     >>> bounds = accounting.from_laplace(epsilon=1.0).delta(0.5)
     >>> bounds.lower <= 0.2211992169285951 <= bounds.upper
     True
+    >>> bounds.quantity, bounds.at
+    ('delta', 0.5)
+    >>> print(accounting.Bounds(0.25, 0.5, quantity="delta", at=1.0).statement)
+    delta at epsilon 1.0 lies between 0.25 and 0.5, rounding errors included; rely on the upper bound
     """
 
     lower: Number
     upper: Number
+    quantity: str | None = dataclasses.field(default=None, compare=False)
+    at: Number | None = dataclasses.field(default=None, compare=False)
+
+    def __post_init__(self) -> None:
+        if self.quantity is not None and (type(self.quantity) is not str or self.quantity not in _QUANTITIES):
+            choice("quantity", self.quantity, tuple(_QUANTITIES))
 
     @property
     def width(self) -> Number:
@@ -70,15 +101,50 @@ class Bounds(Result):
 
     @property
     def statement(self) -> str:
-        """The guarantee in words."""
-        return f"the true value lies between {self.lower} and {self.upper}, rounding errors included"
+        """What is bounded, the bounds in full precision, and the side to rely on, in words."""
+        what, asked, side = _QUANTITIES.get(self.quantity or "", ("the true value", "", ""))
+        if asked and self.at is not None:
+            what += f" at {asked} {_written(self.at)}"
+        several = isinstance(self.lower, np.ndarray) or isinstance(self.upper, np.ndarray)
+        if not several and self.lower == self.upper:
+            return f"{what} is {_written(self.lower)}"
+        each = ", element by element" if several else ""
+        relied = f"; rely on the {side} bound" if side else ""
+        ends = f"{_written(self.lower)} and {_written(self.upper)}"
+        return f"{what} lies between {ends}{each}, rounding errors included{relied}"
 
     def __float__(self) -> float:
+        if isinstance(self.upper, np.ndarray) and self.upper.ndim:
+            raise TypeError(f"float() needs bounds of a single number, these have shape {self.upper.shape}")
         return float(self.upper)
 
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Bounds):
+            return NotImplemented
+        return bool(np.array_equal(self.lower, other.lower) and np.array_equal(self.upper, other.upper))
 
-def _answer(pair: tuple[Any, Any]) -> Bounds:
-    return Bounds(*pair)
+    def __repr__(self) -> str:
+        fields = ((f.name, getattr(self, f.name)) for f in dataclasses.fields(self))
+        return f"Bounds({', '.join(f'{name}={value!r}' for name, value in fields if value is not None)})"
+
+
+def _written(value: Number) -> str:
+    """Numbers with all their digits (rounded, a bound might be none), of a long array the first and the last."""
+    if not isinstance(value, np.ndarray):
+        return str(value)
+    text = np.array2string(
+        value,
+        separator=", ",
+        threshold=8,
+        edgeitems=2,
+        formatter={"float_kind": lambda x: repr(float(x))},
+    )
+    return " ".join(text.split())
+
+
+def _answer(pair: tuple[Any, Any], quantity: str, at: Number | None = None) -> Bounds:
+    # A copy: what was asked stays, whatever becomes of the caller's array.
+    return Bounds(*pair, quantity, at.copy() if isinstance(at, np.ndarray) else at)
 
 
 class PrivacyLoss:
@@ -161,14 +227,13 @@ class PrivacyLoss:
         >>> f"{(accounting.from_laplace(epsilon=0.05) * 1000).delta(5.0).upper:.9g}"
         '0.00279657776'
         """
-        if type(epsilon) is not float or not 0.0 <= epsilon < math.inf:
-            epsilon = non_negative("epsilon", epsilon)
+        at = epsilon if type(epsilon) is float and 0.0 <= epsilon < math.inf else non_negative("epsilon", epsilon)
         if step is None:
-            return _answer(self._loss.delta(epsilon, _engine(engine)))
+            return _answer(self._loss.delta(at, _engine(engine)), "delta", at)
         choice("engine", engine, ENGINES)
         if engine != "buckets":
             raise ValueError(f"step needs engine='buckets', got engine={engine!r}")
-        return _answer(self._loss.delta(epsilon, _engine(engine), _number("step", step)))
+        return _answer(self._loss.delta(at, _engine(engine), _number("step", step)), "delta", at)
 
     def log_delta(self, epsilon: ArrayLike, *, engine: str = "auto") -> Bounds:
         """Natural logarithm of `delta`; works where delta itself is below the smallest double.
@@ -179,7 +244,8 @@ class PrivacyLoss:
         >>> f"{accounting.from_gaussian(sigma=1.0).log_delta(50.0).upper:.6f}"
         '-1233.869083'
         """
-        return _answer(self._loss.log_delta(non_negative("epsilon", epsilon), _engine(engine)))
+        at = non_negative("epsilon", epsilon)
+        return _answer(self._loss.log_delta(at, _engine(engine)), "log_delta", at)
 
     def epsilon(self, delta: ArrayLike, *, engine: str = "auto") -> Bounds:
         """Smallest epsilon for which the composition is (epsilon, `delta`)-differentially private.
@@ -199,9 +265,8 @@ class PrivacyLoss:
         >>> f"{(accounting.from_gaussian(sigma=50.0) * 1000).epsilon(1e-6).upper:.9f}"
         '2.921600590'
         """
-        if type(delta) is not float or not 0.0 <= delta <= 1.0:
-            delta = probability("delta", delta)
-        return _answer(self._loss.epsilon(delta, _engine(engine)))
+        at = delta if type(delta) is float and 0.0 <= delta <= 1.0 else probability("delta", delta)
+        return _answer(self._loss.epsilon(at, _engine(engine)), "epsilon", at)
 
     def confidence(self, epsilon: ArrayLike) -> Bounds:
         """Pr[|loss| <= epsilon], the smaller of the two directions; its safe side is ``lower``.
@@ -212,7 +277,8 @@ class PrivacyLoss:
         >>> f"{accounting.from_laplace(epsilon=1.0).confidence(0.6).lower:.6f}"
         '0.184701'
         """
-        return _answer(self._loss.confidence(non_negative("epsilon", epsilon), _engine("auto")))
+        at = non_negative("epsilon", epsilon)
+        return _answer(self._loss.confidence(at, _engine("auto")), "confidence", at)
 
     def buckets(
         self, *, step: float, low: float = -math.inf, high: float = math.inf, direction: str = "forward"
@@ -264,7 +330,7 @@ class PrivacyLoss:
     @property
     def infinite_mass(self) -> Bounds:
         """Probability of an infinite loss: delta never falls below it."""
-        return _answer(self._loss.infinite_mass())
+        return _answer(self._loss.infinite_mass(), "infinite_mass")
 
     # ------------------------------------------------------------------ plain data
 
@@ -393,7 +459,8 @@ class Buckets:
 
     def delta(self, epsilon: float) -> Bounds:
         """Bounds of delta at `epsilon` (finite, at least 0) from the two lists, in this one direction."""
-        return _answer(self._buckets.delta(scalar("epsilon", non_negative("epsilon", epsilon))))
+        at = scalar("epsilon", non_negative("epsilon", epsilon))
+        return _answer(self._buckets.delta(at), "delta_one_way", at)
 
     def __repr__(self) -> str:
         losses = self.losses

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -188,6 +188,23 @@ def scalar(name: str, value: Number) -> float:
     if isinstance(value, np.ndarray):
         raise TypeError(f"{name} must be a single number, got an array of shape {value.shape}")
     return value
+
+
+def single(name: str, value: Any, check: Callable[[str, Any], Number]) -> float:
+    """What `check` makes of a value that must be one number: an array is refused as such, whatever is in it."""
+    if type(value) is not float:
+        if isinstance(value, (list, tuple, range)):
+            raise TypeError(f"{name} must be a single number, got a {type(value).__name__} of length {len(value)}")
+        if not isinstance(value, (int, np.integer, np.floating)) or isinstance(value, (bool, np.timedelta64)):
+            try:
+                raw = np.asarray(value)
+            except Exception:  # of the caller's object
+                raise TypeError(f"{name} must be a single number, got {shown(value)}") from None
+            if raw.ndim:
+                raise TypeError(f"{name} must be a single number, got an array of shape {raw.shape}")
+            if raw.dtype.kind not in "iuf":
+                raise TypeError(f"{name} must be a single number (float or int), got {shown(value)}")
+    return scalar(name, check(name, value))
 
 
 def integer(name: str, value: Any, *, least: int = 0, most: int = MAX_EXACT_INTEGER) -> int:

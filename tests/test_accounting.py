@@ -1,9 +1,17 @@
 """Bounds of composed privacy losses against independent references, without any tolerance."""
 
+import copy
+import dataclasses
+import fractions
+import io
 import itertools
 import json
 import math
 import pathlib
+import pickle
+import re
+import warnings
+import zipfile
 from fractions import Fraction
 
 import mpmath as mp
@@ -697,27 +705,96 @@ def test_save_and_load(tmp_path: pathlib.Path, suffix: str) -> None:
 
 
 def test_damaged_files_are_refused(tmp_path: pathlib.Path) -> None:
+    """With the name of the file and a reason in plain words; not those of zipfile, zlib or pickle."""
     good = acc.from_pmf([0.5, 0.5], [0.25, 0.75]).to_dict()
-    twice = json.dumps(good)[:-1] + ', "mechanisms": []}'  # of which Python would take the last, no mechanism
-    texts = ["", "[]", twice, "{bad", "[" * 100_000, "3", json.dumps({**good, "mechanisms": [3]})]
-    for content in (b"\xff\xfe\x00", *(text.encode() for text in texts)):
+    text = json.dumps(good)
+    twice = text[:-1] + ', "mechanisms": []}'  # of which Python would take the last, no mechanism
+    for content, reason in (
+        (b"\xff\xfe\x00", "it is not UTF-8 text"),
+        (b"", "it is not JSON (Expecting value"),
+        (b"{bad", "it is not JSON"),
+        (text[:60].encode(), "it is not JSON"),
+        (b"[" * 100_000, "it is nested too deeply"),
+        (b"[]", "data must be a dict whose 'format' is"),
+        (b"3", "data must be a dict whose 'format' is"),
+        (twice.encode(), "'mechanisms' is given twice"),
+        (json.dumps({**good, "mechanisms": [3]}).encode(), "mechanisms[0]: a mechanism must be a dict, got 3"),
+        (json.dumps({**good, "version": 7}).encode(), "version must be 1, got 7"),
+        (text.replace("0.75", "0.8").encode(), "mechanisms[0]: q must sum to 1 within 1e-09, got 1.05"),
+        (text.replace('"q"', '"r"').encode(), "mechanisms[0]: pmf has no 'r'; it has p, q"),
+        (text.replace("0.75", "[]").encode(), "mechanisms[0]: q must be a rectangular array"),
+    ):
         (tmp_path / "loss.json").write_bytes(content)
-        with pytest.raises(ValueError, match=r"not a saved PrivacyLoss|must"):
+        with pytest.raises(ValueError, match=r"loss\.json is not a saved PrivacyLoss: ") as failed:
             acc.load(tmp_path / "loss.json")
+        assert reason in str(failed.value)
+
+    def saved(**arrays: np.ndarray) -> bytes:
+        stream = io.BytesIO()
+        np.savez(stream, **arrays)  # type: ignore[arg-type]
+        return stream.getvalue()
+
     rows = [{"mechanism": "pmf", "p": "p9", "q": "q9", "copies": 1}]
-    np.savez(tmp_path / "none.npz", x=np.zeros(3))
-    np.savez(tmp_path / "array.npz", description=np.array(json.dumps({**good, "mechanisms": rows})))
-    np.savez(tmp_path / "twice.npz", description=np.array(twice))
-    np.savez(tmp_path / "list.npz", description=np.array("[1, 2]"))
-    np.savez(tmp_path / "row.npz", description=np.array(json.dumps({**good, "mechanisms": [3]})))
-    np.savez(tmp_path / "object.npz", description=np.array([{}], dtype=object))
-    (tmp_path / "garbage.npz").write_bytes(b"not a zip")
-    (tmp_path / "cut.npz").write_bytes((tmp_path / "list.npz").read_bytes()[:60])
-    for file in tmp_path.glob("*.npz"):
-        with pytest.raises(ValueError, match=r"not a saved PrivacyLoss|must"):
-            acc.load(file)
+    nine = np.array(json.dumps({**good, "mechanisms": rows}))
+    half, objects = np.full(2, 0.5), np.array([{}], dtype=object)
+    whole = saved(description=nine, p9=half, q9=half)
+    assert len(whole) > 600
+    flipped = whole.replace(b"\x00\x00\xe0\x3f", b"\x00\x00\xe1\x3f")  # 0.5
+    stream = io.BytesIO()
+    with zipfile.ZipFile(stream, "w") as archive:
+        archive.writestr("description", b"text")
+    no_array = stream.getvalue()
+    with zipfile.ZipFile(stream := io.BytesIO(), "w") as archive:
+        archive.writestr("description.npy", b"\x93NUMPY\x01\x00\x10\x00{'descr': ((((((")
+    bad_header = stream.getvalue()
+    np.save(stream := io.BytesIO(), half)
+    one_array = stream.getvalue()
+    for content, reason in (
+        (b"", "it is not an npz file"),
+        (b"not a zip", "it is not an npz file"),
+        (one_array, "it is not an npz file"),
+        (pickle.dumps([1]), "it is not an npz file"),
+        (whole[:60], "the archive is cut off or damaged"),
+        (whole[:-30], "the archive is cut off or damaged"),
+        (flipped, "the array 'p9' in the archive is damaged"),
+        (bad_header, "the array 'description' in the archive is damaged"),
+        (no_array, "'description' in the archive is not an array"),
+        (saved(x=half), "the archive holds no array 'description'"),
+        (saved(description=objects), "the array 'description' in the archive holds Python objects"),
+        (saved(description=nine, p9=half), "the archive holds no array 'q9'"),
+        (saved(description=nine, p9=half, q9=objects), "the array 'q9' in the archive holds Python objects"),
+        (saved(description=nine, p9=half, q9=half * 1j), "mechanisms[0]: q must be a real number or an array"),
+        (saved(description=nine, p9=half, q9=np.array(["a"])), "mechanisms[0]: q must be a real number"),
+        (saved(description=half), "it is not JSON"),
+        (saved(description=np.array(twice)), "'mechanisms' is given twice"),
+        (saved(description=np.array("[1, 2]")), "data must be a dict whose 'format' is"),
+        (saved(description=np.array(json.dumps({**good, "mechanisms": [3]}))), "mechanisms[0]: a mechanism"),
+    ):
+        (tmp_path / "loss.npz").write_bytes(content)
+        with pytest.raises(ValueError, match=r"loss\.npz is not a saved PrivacyLoss: ") as failed:
+            acc.load(tmp_path / "loss.npz")
+        assert reason in str(failed.value)
     with pytest.raises(FileNotFoundError):
         acc.load(tmp_path / "missing.json")
+
+
+def test_no_damage_of_an_archive_is_another_error(tmp_path: pathlib.Path) -> None:
+    """Every cut, and every byte overwritten, of a small file: it loads, or says that it is none."""
+    file = tmp_path / "loss.npz"
+    acc.save(acc.from_pmf([0.5, 0.5], [0.25, 0.75]), file)
+    whole, refused = file.read_bytes(), 0
+    damaged = [whole[:length] for length in range(len(whole))]
+    damaged += [whole[:i] + bytes([whole[i] ^ 0xFF]) + whole[i + 1 :] for i in range(len(whole))]
+    for content in damaged:
+        file.write_bytes(content)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            try:
+                acc.load(file)
+            except ValueError as error:
+                assert "loss.npz is not a saved PrivacyLoss: " in str(error)  # noqa: PT017
+                refused += 1
+    assert refused > len(damaged) // 2
 
 
 def test_loading_checks_values() -> None:
@@ -973,10 +1050,136 @@ def test_bad_input(call, error, words) -> None:  # type: ignore[no-untyped-def]
         call()
 
 
+FIND = {"epsilon": 1.0, "delta": 1e-6, "parameter_range": (0.5, 20.0)}
+
+
+@pytest.mark.parametrize(
+    ("name", "call"),
+    [
+        ("epsilon", lambda v: acc.from_laplace(epsilon=v)),
+        ("sigma", lambda v: acc.from_gaussian(sigma=v)),
+        ("scale", lambda v: acc.from_discrete_laplace(scale=v)),
+        ("delta", lambda v: acc.from_approximate(epsilon=1.0, delta=v)),
+        ("rate", lambda v: acc.from_subsampled_gaussian(sigma=1.0, rate=v)),
+        ("step", lambda v: acc.from_laplace(epsilon=1.0).delta(1.0, engine="buckets", step=v)),
+        ("low", lambda v: acc.from_laplace(epsilon=1.0).buckets(step=0.1, low=v)),
+        ("epsilon", lambda v: acc.from_laplace(epsilon=1.0).buckets(step=0.1).delta(v)),
+        ("epsilon", lambda v: acc.calibrate(acc.from_laplace, **{**FIND, "epsilon": v})),
+        ("delta", lambda v: acc.calibrate(acc.from_laplace, **{**FIND, "delta": v})),
+        ("parameter_range[0]", lambda v: acc.calibrate(acc.from_laplace, **{**FIND, "parameter_range": (v, 9.0)})),
+        ("relative_tolerance", lambda v: acc.calibrate(acc.from_laplace, **FIND, relative_tolerance=v)),
+    ],
+)
+def test_an_array_is_no_number(name, call) -> None:  # type: ignore[no-untyped-def]
+    """Said of the array, not of an element in it; and of no other type that an array would do."""
+    for value, got in (
+        (np.array([1.0, 2.0]), "an array of shape (2,)"),
+        (np.array([0.5]), "an array of shape (1,)"),
+        (np.array([-1.0, np.nan]), "an array of shape (2,)"),
+        ([0.5, 0.25], "a list of length 2"),
+        ((0.5,), "a tuple of length 1"),
+        ([[1], [1, 2]], "a list of length 2"),
+    ):
+        with pytest.raises(TypeError) as failed:
+            call(value)
+        assert str(failed.value) == f"{name} must be a single number, got {got}"
+    for value in ("1", True, 1j, {}, np.bool_(True), np.timedelta64(1), fractions.Fraction(1, 2)):
+        with pytest.raises(TypeError) as failed:
+            call(value)
+        assert str(failed.value) == f"{name} must be a single number (float or int), got {value!r}"
+    with pytest.raises(ValueError, match=f"^{re.escape(name)} must be .*, got nan$"):
+        call(math.nan)
+
+
+def test_numbers_of_any_type_will_do() -> None:
+    for value in (1, 1.0, np.float64(1), np.float32(1), np.int8(1), np.array(1.0), np.array(1)):
+        assert acc.from_laplace(epsilon=value) == acc.from_laplace(epsilon=1.0)
+    one = acc.from_laplace(epsilon=1.0)
+    assert np.int64(3) * one == one * np.int64(3) == one * 3
+    for several in (np.array([1, 2]), [1, 2]):
+        for call in (lambda v: v * one, lambda v: one * v):
+            with pytest.raises(TypeError, match=r"copies must be an integer, got .*\[1, 2\]"):
+                call(several)
+    with pytest.raises(TypeError, match=r"unsupported operands for \+: an array and a PrivacyLoss"):
+        np.array([1, 2]) + one
+    assert np.sum([one, one]) == one * 2
+
+
 def test_repr_is_readable() -> None:
     loss = acc.from_laplace(epsilon=0.5) * 3 + acc.from_pmf([0.5, 0.5], [0.25, 0.75])
     assert repr(loss) == "PrivacyLoss(laplace(epsilon=0.5) * 3 + pmf(outcomes=2))"
-    assert "the true value lies between" in loss.delta(0.1).statement
+    assert repr(acc.Bounds(0.25, 0.5)) == "Bounds(lower=0.25, upper=0.5)"
+    bounds = loss.delta(0.1)
+    assert eval(repr(bounds), {"Bounds": acc.Bounds}) == bounds
+    assert repr(bounds).endswith("quantity='delta', at=0.1)")
+
+
+@pytest.mark.parametrize(
+    ("ask", "words", "side"),
+    [
+        (lambda loss: loss.delta(1), "delta at epsilon 1.0 lies between", "upper"),
+        (lambda loss: loss.delta(1.0, engine="buckets", step=0.01), "delta at epsilon 1.0 lies", "upper"),
+        (lambda loss: loss.log_delta(1.0), "the natural logarithm of delta at epsilon 1.0 lies", "upper"),
+        (lambda loss: loss.epsilon(1e-6), "epsilon at delta 1e-06 lies between", "upper"),
+        (lambda loss: loss.confidence(2), "confidence (how likely the loss stays within", "lower"),
+        (lambda loss: loss.buckets(step=0.01).delta(1.0), "delta, in one direction, at epsilon 1.0 lies", "upper"),
+    ],
+)
+def test_statements_say_what_is_bounded_and_which_side_counts(ask, words, side) -> None:  # type: ignore[no-untyped-def]
+    bounds = ask(acc.from_gaussian(sigma=2.0))
+    assert bounds.statement.startswith(words)
+    assert bounds.statement.endswith(f"; rely on the {side} bound")
+    # All digits: one that is rounded may be no bound.
+    assert f"between {bounds.lower!r} and {bounds.upper!r}, rounding errors included" in bounds.statement
+    again = pickle.loads(pickle.dumps(bounds))
+    for same in (again, dataclasses.replace(bounds), acc.Bounds(bounds.lower, bounds.upper)):
+        assert same == bounds
+        assert hash(same) == hash(bounds)
+    assert again.statement == bounds.statement
+    assert bounds.to_dict() == {
+        "lower": bounds.lower,
+        "upper": bounds.upper,
+        "quantity": bounds.quantity,
+        "at": bounds.at,
+        "statement": bounds.statement,
+    }
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        bounds.quantity = "epsilon"
+
+
+def test_statements_of_other_bounds() -> None:
+    assert acc.Bounds(0.25, 0.5).statement == "the true value lies between 0.25 and 0.5, rounding errors included"
+    assert acc.PrivacyLoss().delta(0.5).statement == "delta at epsilon 0.5 is 0.0"
+    lost = acc.from_approximate(epsilon=1.0, delta=1e-6)
+    assert lost.epsilon(1e-7).statement == "epsilon at delta 1e-07 is inf"
+    assert lost.infinite_mass.statement.startswith("the probability of an infinite loss ")
+    assert acc.Bounds(0.25, 0.5, "delta").statement.startswith("delta lies between")
+    assert acc.Bounds(0.25, 0.5) != acc.Bounds(0.25, 0.75)
+    assert acc.Bounds(0.25, 0.5) != (0.25, 0.5)
+    for wrong, error in (("width", ValueError), (3, TypeError), ([], TypeError)):
+        with pytest.raises(error, match="quantity must be one of"):
+            acc.Bounds(0.25, 0.5, wrong)  # type: ignore[arg-type]
+
+
+def test_statements_of_arrays() -> None:
+    loss, grid = acc.from_gaussian(sigma=2.0), np.array([0.5, 1.0])
+    bounds = loss.delta(grid)
+    grid[0] = 7.0  # what was asked stays
+    lower, upper = bounds.lower.tolist(), bounds.upper.tolist()
+    assert bounds.statement == (
+        f"delta at epsilon [0.5, 1.0] lies between {lower} and {upper}, element by element, rounding errors "
+        "included; rely on the upper bound"
+    )
+    assert bounds.to_dict()["at"] == [0.5, 1.0]
+    assert bounds == loss.delta([0.5, 1.0]) != loss.delta([0.5, 2.0])
+    assert bounds != loss.delta(0.5)
+    assert pickle.loads(pickle.dumps(bounds)) == copy.deepcopy(bounds) == bounds
+    many = loss.confidence(np.linspace(0.0, 5.0, 1000).reshape(10, 100)).statement
+    assert len(many) < 1500
+    assert many.endswith("rely on the lower bound")
+    assert "\n" not in many
+    with pytest.raises(TypeError, match=r"float\(\) needs bounds of a single number, these have shape \(2,\)"):
+        float(bounds)
 
 
 def test_plot_draws_every_loss() -> None:

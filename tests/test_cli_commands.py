@@ -121,6 +121,155 @@ def test_bad_programmes_are_one_line(capsys, tmp_path, text):
     assert (code, out, len(err.splitlines())) == (2, "", 1)
 
 
+EMPTY = b'{"format": "dpcore.PrivacyLoss", "version": 1, "mechanisms": []}'
+PAIR = "p,q\n0.5,0.25\n0.25,0.25\n0.25,0.5\n"
+
+
+@pytest.mark.parametrize("suffix", ["json", "npz", "JSON"])
+def test_saved_losses_and_pairs_are_parts(capsys, tmp_path, suffix):
+    """Of a composition, alone, with a count and in a programme; the same as in the library."""
+    saved, pair, programme = tmp_path / f"year.{suffix}", tmp_path / "pair.csv", tmp_path / "a.toml"
+    year = accounting.from_gaussian(sigma=20.0) * 40 + accounting.from_discrete_laplace(scale=30.0, sensitivity=2)
+    year += accounting.from_pmf([0.5, 0.5], [0.25, 0.75])
+    both = accounting.from_pmf([0.5, 0.25, 0.25], [0.25, 0.25, 0.5])
+    accounting.save(year, saved)
+    pair.write_text(PAIR)
+    found = facts(capsys, "account", saved, "--delta", 1e-6)
+    assert found["epsilon"][0]["epsilon_upper"] == year.epsilon(1e-6).upper
+    assert (found["releases"], found["mechanisms"]) == (42, year.to_dict()["mechanisms"])
+    loss = year * 3 + both * 2 + accounting.from_laplace(epsilon=0.1)
+    given = (f"{saved}:count=3", f"{pair}:count=2", "laplace:epsilon=0.1")
+    found = facts(capsys, "account", *given, "--epsilon", 1)
+    assert (found["releases"], found["mechanisms"]) == (42 * 3 + 3, loss.to_dict()["mechanisms"])
+    assert found["delta"][0]["delta_upper"] == loss.delta(1.0).upper
+    programme.write_text(  # files are looked for beside the programme
+        f"[[mechanism]]\nfile = '{saved.name}'\ncount = 3\n[[mechanism]]\nfile = 'pair.csv'\ncount = 2\n"
+        "[[mechanism]]\nname = 'laplace'\nepsilon = 0.1\n"
+    )
+    assert facts(capsys, "account", programme, "--epsilon", 1) == found
+    assert facts(capsys, "account", f"{programme}:count=2", "--epsilon", 1)["releases"] == 2 * found["releases"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "q,p\n0.25,0.5\n0.25,0.25\n0.5,0.25\n",
+        '\ufeff"p","q"\r\n0.5,0.25\r\n0.25, 0.25\r\n\r\n2.5e-1,0.5\r\n',
+        " p , q \n0.5,0.25\n0.25,0.25\n0.25,0.5",
+    ],
+)
+def test_pairs_as_programs_write_them(capsys, tmp_path, text):
+    pair = tmp_path / "pair.csv"
+    pair.write_bytes(text.encode())
+    found = facts(capsys, "account", pair)
+    (row,) = accounting.from_pmf([0.5, 0.25, 0.25], [0.25, 0.25, 0.5]).to_dict()["mechanisms"]
+    assert found["mechanisms"] == [row]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("a.csv", b"", "a.csv is not a pair of distributions: p must be a list of at least one probability"),
+        ("a.csv", b"p,q\n", "a.csv is not a pair of distributions: p must be a list of at least one probability"),
+        ("a.csv", b"0.5,0.5\n0.5,0.5", "a.csv, line 1: the columns must be p,q, got '0.5,0.5'"),
+        ("a.csv", b"p;q\n0.5;0.5", "a.csv, line 1: the columns must be p,q, got 'p;q'"),
+        ("a.csv", b"p,q\n0.5,0.5\n0.5,half", "a.csv, line 3: q must be a number, got 'half'"),
+        ("a.csv", b"p,q\n0.5,0.5\n0.5", "a.csv, line 3: expected two probabilities, p and q, found 1 cells"),
+        ("a.csv", b"p,q\n0.5,0.5\n0.4,0.5", "a.csv is not a pair of distributions: p must sum to 1"),
+        ("a.csv", b"p,q\n0.5,nan\n0.5,1", "a.csv is not a pair of distributions: q must be a finite"),
+        ("a.csv", b"p,q\n1.5,1\n-0.5,0", "a.csv is not a pair of distributions: p must be a finite"),
+        ("a.csv", b"p,q\n\xff,1", "a.csv is not UTF-8 text"),
+        ("a.csv", b'p,q\n"0.5"x,1', "a.csv is not CSV: "),
+        ("a.csv", b"p,q\n" + 200_000 * b"1" + b",1", "a.csv is not CSV: "),
+        ("a.json", b"{", "a.json is not a saved PrivacyLoss: it is not JSON"),
+        ("a.json", b"{}", "a.json is not a saved PrivacyLoss: data must be"),
+        ("a.json", EMPTY, "there is no mechanism in a.json"),
+        ("a.npz", b"PK\x03\x04", "a.npz is not a saved PrivacyLoss: the archive is cut off or damaged"),
+        ("a.npz", b"", "a.npz is not a saved PrivacyLoss: it is not an npz file"),
+        ("a.toml", b"[[mechanism]]\nfile = 'b.csv'", "there is no file b.csv"),
+        ("a.toml", b"[[mechanism]]\nfile = 'a.toml'", "a.toml, mechanism 1: file must end in .csv, .json or .npz"),
+        ("a.toml", b"[[mechanism]]\nfile = 3", "a.toml, mechanism 1: file must end in .csv, .json or .npz, got 3"),
+        ("a.toml", b"[[mechanism]]\nfile = 'b.csv'\nsigma = 1", "a.toml, mechanism 1: beside file"),
+        ("a.toml", b"[[mechanism]]\nfile = 'b.csv'\ncount = 0", "a.toml, mechanism 1: count must be"),
+    ],
+)
+def test_damaged_files_are_one_line(capsys, tmp_path, monkeypatch, name, content, message):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / name).write_bytes(content)
+    for command in (("account",), ("calibrate", "programme", "--epsilon", 1, "--delta", 1e-6)):
+        code, out, err = run(capsys, *command, name)
+        assert (code, out, len(err.splitlines())) == (2, "", 1)
+        assert err.startswith(f"dpcore: {message}")
+
+
+def test_counts_of_files(capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a.csv").write_text(PAIR)
+    (tmp_path / "a.json").mkdir()
+    for given, message in (
+        ("a.csv:count=0", "a.csv:count=0: count must be a whole number >= 1, got 0"),
+        ("a.csv:count=1.5", "a.csv:count=1.5: count must be a whole number >= 1, got 1.5"),
+        ("a.csv:times=2", "a.csv:times=2: a file has no 'times'; it has count"),
+        ("a.csv:2", "a.csv:2: expected KEY=VALUE, found '2'"),
+        ("a.csv:count=1e17", "copies must be an integer in [0, 9007199254740992]"),
+        ("b.json", "there is no file b.json"),
+        ("a.json", "a.json: Is a directory"),
+        ("pmf:p=1,q=1", "pmf:p=1,q=1: a pair of distributions is given as a file: FILE.csv"),
+    ):
+        code, out, err = run(capsys, "account", given)
+        assert (code, out, len(err.splitlines())) == (2, "", 1)
+        assert err.startswith(f"dpcore: {message}")
+
+
+def test_account_says_how_likely_the_loss_stays_within(capsys):
+    loss = accounting.from_gaussian(sigma=5.0) * 10
+    found = facts(capsys, "account", "gaussian:sigma=5,count=10", "--confidence", 1, 2)
+    assert found["confidence"] == [
+        {
+            "epsilon": epsilon,
+            "confidence_lower": loss.confidence(epsilon).lower,
+            "confidence_upper": loss.confidence(epsilon).upper,
+        }
+        for epsilon in (1.0, 2.0)
+    ]
+    assert found["epsilon"] == found["delta"] == []
+    assert "private" not in found["statement"]
+    code, out, _ = run(capsys, "account", "gaussian:sigma=5,count=10", "--confidence", 1, 2, "--delta", 1e-6)
+    assert code == 0
+    assert narrow(out)
+    assert "for each pair of epsilon and delta above" in " ".join(out.split())
+    assert "rely on the smaller of its two bounds" in " ".join(out.split())
+    table = out.split("confidence at most")[1].splitlines()[2:4]
+    for line, epsilon in zip(table, (1.0, 2.0), strict=True):
+        asked, lower, upper = map(float, line.split())
+        exact = loss.confidence(epsilon)
+        assert asked == epsilon
+        assert exact.lower - 1e-9 < lower <= exact.lower <= exact.upper <= upper
+    code, out, _ = run(capsys, "account", "gaussian:sigma=5,count=10", "--confidence", 1, "--quiet")
+    assert float(out) == loss.confidence(1.0).lower
+    code, out, _ = run(capsys, "account", "gaussian:sigma=0.001", "--confidence", 1e4)
+    assert float(out.splitlines()[2].split()[1]) < 1
+    for wrong in ("-1", "nan", "inf"):
+        code, out, err = run(capsys, "account", "gaussian:sigma=5", "--confidence", wrong)
+        assert (code, out) == (2, "")
+        assert err.startswith("dpcore: --confidence must be a finite number >= 0, got ")
+
+
+def test_programmes_of_saved_losses_are_calibrated(capsys, tmp_path):
+    file = tmp_path / "year.npz"
+    accounting.save(accounting.from_gaussian(sigma=1.0) * 52 + accounting.from_laplace(epsilon=1.0), file)
+    target = ("--epsilon", 1, "--delta", 1e-6)
+    found = facts(capsys, "calibrate", "programme", file, *target)
+    typed = ("gaussian:sigma=1,count=52", "laplace:epsilon=1")
+    assert found == facts(capsys, "calibrate", "programme", *typed, *target)
+    (tmp_path / "pair.csv").write_text(PAIR)
+    code, _, err = run(capsys, "calibrate", "programme", file, tmp_path / "pair.csv", *target)
+    assert code == 2
+    assert "pmf has no noise to scale" in err
+    one_way = "subsampled_gaussian:sigma=1,rate=0.01,neighbours=add"
+    assert "differentially private" not in facts(capsys, "calibrate", "programme", one_way, *target)["statement"]
+
+
 def test_a_number_beyond_a_double_is_said_of_its_mechanism(capsys, tmp_path):
     file = tmp_path / "a.toml"
     file.write_text("[[mechanism]]\nname = 'laplace'\nepsilon = 1" + 400 * "0")

@@ -68,12 +68,15 @@ def test_commands_run_as_written(page, tmp_path):
 
 def test_the_conditions_and_programmes_on_the_page_are_read(tmp_path):
     page = ROOT / "docs" / "command_line.md"
-    conditions = [text for language, text in blocks(page) if language == "text"]
+    pairs = [text for language, text in blocks(page) if text.startswith("p,q\n")]
+    conditions = [text for language, text in blocks(page) if language == "text" and text not in pairs]
     programmes = [text for language, text in blocks(page) if language == "toml"]
     assert conditions
     assert programmes
     for line in "".join(conditions).splitlines():
         assert Predicate(line).columns
+    (pair,) = pairs
+    (tmp_path / "pair.csv").write_text(pair)
     for text in programmes:
         file = tmp_path / "programme.toml"
         file.write_text(text)

@@ -16,13 +16,17 @@ import sys
 import tempfile
 
 import dpcore
-from dpcore import gaussian
+from dpcore import accounting, gaussian
 
 PROGRAMME = """[[mechanism]]
 name = "gaussian"
 sigma = 50.0
 count = 1000
+
+[[mechanism]]
+file = "year.json"
 """
+PAIR = "p,q\n0.5,0.25\n0.25,0.25\n0.25,0.5\n"
 
 
 def help_examples(program: pathlib.Path, *path: str) -> list[str]:
@@ -76,6 +80,8 @@ def main() -> None:
         examples.append(f"dpcore {words} --json")
     with tempfile.TemporaryDirectory() as folder:
         pathlib.Path(folder, "programme.toml").write_text(PROGRAMME)
+        pathlib.Path(folder, "pair.csv").write_text(PAIR)
+        accounting.save(accounting.from_gaussian(sigma=20.0) * 40, pathlib.Path(folder, "year.json"))
         for example in examples:
             run_example(example, program.parent, folder)
     print(f"smoke test of dpcore {dpcore.__version__} on Python {sys.version.split()[0]}: fine")

@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable
 
 from dpcore._results import Result
-from dpcore._validation import flag, non_negative, open_probability, positive, probability, scalar, shown
+from dpcore._validation import flag, non_negative, open_probability, positive, probability, shown, single
 from dpcore.accounting._loss import PrivacyLoss, _engine
 
 # Fifty halvings of a log-interval of any width reach neighbouring doubles.
@@ -93,18 +93,18 @@ def calibrate(
     '1.562666'
     """
     if not callable(make):
-        raise TypeError(f"make must be callable, got {make!r}")
-    eps = scalar("epsilon", non_negative("epsilon", epsilon))
-    target = scalar("delta", probability("delta", delta))
+        raise TypeError(f"make must be callable, got {shown(make)}")
+    eps = single("epsilon", epsilon, non_negative)
+    target = single("delta", delta, probability)
     try:
         low, high = parameter_range
     except (TypeError, ValueError):
         raise TypeError(f"parameter_range must be a pair of numbers, got {shown(parameter_range)}") from None
-    low = scalar("parameter_range[0]", positive("parameter_range[0]", low))
-    high = scalar("parameter_range[1]", positive("parameter_range[1]", high))
+    low = single("parameter_range[0]", low, positive)
+    high = single("parameter_range[1]", high, positive)
     if not low < high:
         raise ValueError(f"parameter_range must be increasing, got ({low!r}, {high!r})")
-    tolerance = scalar("relative_tolerance", open_probability("relative_tolerance", relative_tolerance))
+    tolerance = single("relative_tolerance", relative_tolerance, open_probability)
     _engine(engine)
     given = increasing = None if increasing is None else flag("increasing", increasing)
     # delta.upper is exp(log_delta.upper) times at most 1 + 2e-15: what satisfies this goal satisfies the target.
@@ -117,7 +117,7 @@ def calibrate(
         count += 1
         loss = make(parameter)
         if not isinstance(loss, PrivacyLoss):
-            raise TypeError(f"make must return a PrivacyLoss, got {loss!r}")
+            raise TypeError(f"make must return a PrivacyLoss, got {shown(loss)}")
         log = float(loss.log_delta(eps, engine=engine).upper)
         return (log - goal if log > -math.inf else -math.inf), loss
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import math
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -22,8 +23,8 @@ from dpcore._validation import (
     positive,
     probability,
     real,
-    scalar,
     shown,
+    single,
 )
 
 ENGINES = ("auto", "spectral", "buckets")
@@ -41,12 +42,33 @@ _LARGEST_SHIFT = 10**6
 _MASS_TOLERANCE = 1e-9
 
 
-@dataclasses.dataclass(frozen=True)
+# What is bounded, in words, with the name of what it was asked at; and the end to rely on.
+_QUANTITIES: dict[str, tuple[str, str, str]] = {
+    "delta": ("delta", "epsilon", "upper"),
+    "delta_one_way": ("delta, in one direction,", "epsilon", "upper"),
+    "log_delta": ("the natural logarithm of delta", "epsilon", "upper"),
+    "epsilon": ("epsilon", "delta", "upper"),
+    "confidence": ("confidence (how likely the loss stays within epsilon)", "epsilon", "lower"),
+    "infinite_mass": ("the probability of an infinite loss", "", "upper"),
+}
+
+
+@dataclasses.dataclass(frozen=True, repr=False)
 class Bounds(Result):
     """A certified interval: ``lower <= true value <= upper``, rounding included.
 
     ``float(bounds)`` is the upper bound, the safe side of a delta or an epsilon. For a confidence the safe
-    side is ``lower``.
+    side is ``lower``. ``statement`` says what is bounded and which side to rely on.
+
+    Parameters
+    ----------
+    lower, upper : float or array
+        The ends.
+    quantity : str, optional
+        What is bounded: "delta", "delta_one_way" (in one direction alone), "log_delta", "epsilon", "confidence" or
+        "infinite_mass". Answers of the library say it; bounds that are equal are equal whatever it is.
+    at : float or array, optional
+        The epsilon, or for "epsilon" the delta, that was asked.
 
     Examples
     --------
@@ -54,10 +76,20 @@ class Bounds(Result):
     >>> bounds = accounting.from_laplace(epsilon=1.0).delta(0.5)
     >>> bounds.lower <= 0.2211992169285951 <= bounds.upper
     True
+    >>> bounds.quantity, bounds.at
+    ('delta', 0.5)
+    >>> print(accounting.Bounds(0.25, 0.5, quantity="delta", at=1.0).statement)
+    delta at epsilon 1.0 lies between 0.25 and 0.5, rounding errors included; rely on the upper bound
     """
 
     lower: Number
     upper: Number
+    quantity: str | None = dataclasses.field(default=None, compare=False)
+    at: Number | None = dataclasses.field(default=None, compare=False)
+
+    def __post_init__(self) -> None:
+        if self.quantity is not None and (type(self.quantity) is not str or self.quantity not in _QUANTITIES):
+            choice("quantity", self.quantity, tuple(_QUANTITIES))
 
     @property
     def width(self) -> Number:
@@ -70,15 +102,50 @@ class Bounds(Result):
 
     @property
     def statement(self) -> str:
-        """The guarantee in words."""
-        return f"the true value lies between {self.lower} and {self.upper}, rounding errors included"
+        """What is bounded, the bounds in full precision, and the side to rely on, in words."""
+        what, asked, side = _QUANTITIES.get(self.quantity or "", ("the true value", "", ""))
+        if asked and self.at is not None:
+            what += f" at {asked} {_written(self.at)}"
+        several = isinstance(self.lower, np.ndarray) or isinstance(self.upper, np.ndarray)
+        if not several and self.lower == self.upper:
+            return f"{what} is {_written(self.lower)}"
+        each = ", element by element" if several else ""
+        relied = f"; rely on the {side} bound" if side else ""
+        ends = f"{_written(self.lower)} and {_written(self.upper)}"
+        return f"{what} lies between {ends}{each}, rounding errors included{relied}"
 
     def __float__(self) -> float:
+        if isinstance(self.upper, np.ndarray) and self.upper.ndim:
+            raise TypeError(f"float() needs bounds of a single number, these have shape {self.upper.shape}")
         return float(self.upper)
 
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Bounds):
+            return NotImplemented
+        return bool(np.array_equal(self.lower, other.lower) and np.array_equal(self.upper, other.upper))
 
-def _answer(pair: tuple[Any, Any]) -> Bounds:
-    return Bounds(*pair)
+    def __repr__(self) -> str:
+        fields = ((f.name, getattr(self, f.name)) for f in dataclasses.fields(self))
+        return f"Bounds({', '.join(f'{name}={value!r}' for name, value in fields if value is not None)})"
+
+
+def _written(value: Number) -> str:
+    """Numbers with all their digits (rounded, a bound might be none), of a long array the first and the last."""
+    if not isinstance(value, np.ndarray):
+        return str(value)
+    text = np.array2string(
+        value,
+        separator=", ",
+        threshold=8,
+        edgeitems=2,
+        formatter={"float_kind": lambda x: repr(float(x))},
+    )
+    return " ".join(text.split())
+
+
+def _answer(pair: tuple[Any, Any], quantity: str, at: Number | None = None) -> Bounds:
+    # A copy: what was asked stays, whatever becomes of the caller's array.
+    return Bounds(*pair, quantity, at.copy() if isinstance(at, np.ndarray) else at)
 
 
 class PrivacyLoss:
@@ -103,6 +170,8 @@ class PrivacyLoss:
     """
 
     __slots__ = ("_loss",)
+    # NumPy would multiply by each element of an array; it is to leave the operators to this class.
+    __array_ufunc__ = None
 
     def __init__(self) -> None:
         self._loss = _core.PrivacyLoss()
@@ -118,7 +187,7 @@ class PrivacyLoss:
     def compose(self, other: PrivacyLoss) -> PrivacyLoss:
         """Compose with `other`: both are released."""
         if not isinstance(other, PrivacyLoss):
-            raise TypeError(f"other must be a PrivacyLoss, got {other!r}")
+            raise TypeError(f"other must be a PrivacyLoss, got {shown(other)}")
         return PrivacyLoss._wrap(self._loss.compose(other._loss))
 
     def __add__(self, other: object) -> PrivacyLoss:
@@ -129,6 +198,8 @@ class PrivacyLoss:
     def __radd__(self, other: object) -> PrivacyLoss:
         if type(other) is int and other == 0:  # the start value of sum()
             return self
+        if isinstance(other, np.ndarray):  # for which NumPy would complain of something else
+            raise TypeError("unsupported operands for +: an array and a PrivacyLoss; compose joins many")
         return NotImplemented
 
     def __mul__(self, copies: int) -> PrivacyLoss:
@@ -161,14 +232,13 @@ class PrivacyLoss:
         >>> f"{(accounting.from_laplace(epsilon=0.05) * 1000).delta(5.0).upper:.9g}"
         '0.00279657776'
         """
-        if type(epsilon) is not float or not 0.0 <= epsilon < math.inf:
-            epsilon = non_negative("epsilon", epsilon)
+        at = epsilon if type(epsilon) is float and 0.0 <= epsilon < math.inf else non_negative("epsilon", epsilon)
         if step is None:
-            return _answer(self._loss.delta(epsilon, _engine(engine)))
+            return _answer(self._loss.delta(at, _engine(engine)), "delta", at)
         choice("engine", engine, ENGINES)
         if engine != "buckets":
             raise ValueError(f"step needs engine='buckets', got engine={engine!r}")
-        return _answer(self._loss.delta(epsilon, _engine(engine), _number("step", step)))
+        return _answer(self._loss.delta(at, _engine(engine), _number("step", step)), "delta", at)
 
     def log_delta(self, epsilon: ArrayLike, *, engine: str = "auto") -> Bounds:
         """Natural logarithm of `delta`; works where delta itself is below the smallest double.
@@ -179,7 +249,8 @@ class PrivacyLoss:
         >>> f"{accounting.from_gaussian(sigma=1.0).log_delta(50.0).upper:.6f}"
         '-1233.869083'
         """
-        return _answer(self._loss.log_delta(non_negative("epsilon", epsilon), _engine(engine)))
+        at = non_negative("epsilon", epsilon)
+        return _answer(self._loss.log_delta(at, _engine(engine)), "log_delta", at)
 
     def epsilon(self, delta: ArrayLike, *, engine: str = "auto") -> Bounds:
         """Smallest epsilon for which the composition is (epsilon, `delta`)-differentially private.
@@ -199,9 +270,8 @@ class PrivacyLoss:
         >>> f"{(accounting.from_gaussian(sigma=50.0) * 1000).epsilon(1e-6).upper:.9f}"
         '2.921600590'
         """
-        if type(delta) is not float or not 0.0 <= delta <= 1.0:
-            delta = probability("delta", delta)
-        return _answer(self._loss.epsilon(delta, _engine(engine)))
+        at = delta if type(delta) is float and 0.0 <= delta <= 1.0 else probability("delta", delta)
+        return _answer(self._loss.epsilon(at, _engine(engine)), "epsilon", at)
 
     def confidence(self, epsilon: ArrayLike) -> Bounds:
         """Pr[|loss| <= epsilon], the smaller of the two directions; its safe side is ``lower``.
@@ -212,7 +282,8 @@ class PrivacyLoss:
         >>> f"{accounting.from_laplace(epsilon=1.0).confidence(0.6).lower:.6f}"
         '0.184701'
         """
-        return _answer(self._loss.confidence(non_negative("epsilon", epsilon), _engine("auto")))
+        at = non_negative("epsilon", epsilon)
+        return _answer(self._loss.confidence(at, _engine("auto")), "confidence", at)
 
     def buckets(
         self, *, step: float, low: float = -math.inf, high: float = math.inf, direction: str = "forward"
@@ -240,8 +311,7 @@ class PrivacyLoss:
         if len(entries) != 1 or entries[0][4] != 1:
             raise ValueError("buckets are made from a single mechanism; compose them with self_compose")
         backward = choice("direction", direction, ("forward", "backward")) == "backward"
-        least = scalar("low", real("low", low, "a number", -math.inf, math.inf))
-        most = scalar("high", real("high", high, "a number", -math.inf, math.inf))
+        least, most = single("low", low, _any_real), single("high", high, _any_real)
         if not least < most:
             raise ValueError(f"low must be below high, got {least!r} and {most!r}")
         return Buckets(_core.Buckets.of(self._loss, _number("step", step), least, most, backward))
@@ -264,7 +334,7 @@ class PrivacyLoss:
     @property
     def infinite_mass(self) -> Bounds:
         """Probability of an infinite loss: delta never falls below it."""
-        return _answer(self._loss.infinite_mass())
+        return _answer(self._loss.infinite_mass(), "infinite_mass")
 
     # ------------------------------------------------------------------ plain data
 
@@ -292,23 +362,18 @@ class PrivacyLoss:
     def from_dict(data: dict[str, Any]) -> PrivacyLoss:
         """The loss that `to_dict` described; every value is checked as if it had been typed in."""
         if not isinstance(data, dict) or data.get("format") != "dpcore.PrivacyLoss":
-            raise ValueError("data must be a dict with format 'dpcore.PrivacyLoss'")
+            raise ValueError("data must be a dict whose 'format' is 'dpcore.PrivacyLoss'")
         if type(data.get("version")) is not int or data["version"] != 1:
-            raise ValueError(f"version must be 1, got {data.get('version')!r}")
+            raise ValueError(f"version must be 1, got {shown(data.get('version'))}")
         rows = data.get("mechanisms")
         if not isinstance(rows, list):
-            raise ValueError("mechanisms must be a list")
+            raise ValueError(f"mechanisms must be a list, got {shown(rows)}")
         losses = []
-        for row in rows:
-            if not isinstance(row, dict):
-                raise ValueError(f"a mechanism must be a dict, got {row!r}")
-            arguments = dict(row)
-            name = arguments.pop("mechanism", None)
-            copies = arguments.pop("copies", 1)
+        for index, row in enumerate(rows):
             try:
-                losses.append(_MAKERS[choice("mechanism", name, tuple(_MAKERS))](**arguments) * copies)
-            except TypeError as error:
-                raise ValueError(f"bad parameters of {shown(name)}: {error}") from None
+                losses.append(_from_row(row))
+            except (TypeError, ValueError) as error:
+                raise ValueError(f"mechanisms[{index}]: {error}") from None
         return compose(losses)
 
     def __eq__(self, other: object) -> bool:
@@ -380,7 +445,7 @@ class Buckets:
     def convolve(self, other: Buckets) -> Buckets:
         """Compose with other buckets of the same step, by direct convolution."""
         if not isinstance(other, Buckets):
-            raise TypeError(f"other must be Buckets, got {other!r}")
+            raise TypeError(f"other must be Buckets, got {shown(other)}")
         return Buckets(self._buckets.convolve(other._buckets))
 
     def self_compose(self, copies: int) -> Buckets:
@@ -393,7 +458,8 @@ class Buckets:
 
     def delta(self, epsilon: float) -> Bounds:
         """Bounds of delta at `epsilon` (finite, at least 0) from the two lists, in this one direction."""
-        return _answer(self._buckets.delta(scalar("epsilon", non_negative("epsilon", epsilon))))
+        at = single("epsilon", epsilon, non_negative)
+        return _answer(self._buckets.delta(at), "delta_one_way", at)
 
     def __repr__(self) -> str:
         losses = self.losses
@@ -406,13 +472,17 @@ def _engine(engine: str) -> _core.Engine:
 
 
 def _number(name: str, value: Any) -> float:
-    return value if type(value) is float and 0.0 < value < math.inf else scalar(name, positive(name, value))
+    return value if type(value) is float and 0.0 < value < math.inf else single(name, value, positive)
 
 
 def _budget(value: Any) -> float:
     if type(value) is float and 0.0 <= value < 1e100:
         return value
-    return scalar("epsilon", real("epsilon", value, "a number in [0, 1e100]", 0.0, 1e100))
+    return single("epsilon", value, lambda name, x: real(name, x, "a number in [0, 1e100]", 0.0, 1e100))
+
+
+def _any_real(name: str, value: Any) -> Number:
+    return real(name, value, "a number", -math.inf, math.inf)
 
 
 def compose(losses: Iterable[PrivacyLoss]) -> PrivacyLoss:
@@ -428,7 +498,7 @@ def compose(losses: Iterable[PrivacyLoss]) -> PrivacyLoss:
     cores = []
     for loss in iterable("losses", losses, "a sequence of PrivacyLoss objects"):
         if not isinstance(loss, PrivacyLoss):
-            raise TypeError(f"losses must be PrivacyLoss objects, got {loss!r}")
+            raise TypeError(f"losses must be PrivacyLoss objects, got {shown(loss)}")
         cores.append(loss._loss)
     return PrivacyLoss._wrap(_core.PrivacyLoss.compose_all(cores))
 
@@ -549,9 +619,8 @@ def from_approximate(*, epsilon: float, delta: float) -> PrivacyLoss:
     >>> accounting.from_approximate(epsilon=1.0, delta=1e-6).epsilon(1e-7).upper
     inf
     """
-    return PrivacyLoss._wrap(
-        _core.PrivacyLoss.approximate(_budget(epsilon), scalar("delta", probability("delta", delta)))
-    )
+    mass = single("delta", delta, probability)
+    return PrivacyLoss._wrap(_core.PrivacyLoss.approximate(_budget(epsilon), mass))
 
 
 def from_subsampled_gaussian(*, sigma: float, rate: float, neighbours: str = "both") -> PrivacyLoss:
@@ -578,7 +647,7 @@ def from_subsampled_gaussian(*, sigma: float, rate: float, neighbours: str = "bo
     s = _number("sigma", sigma)
     if not 0.05 <= s <= 1e6:
         raise ValueError(f"sigma must be in [0.05, 1e6], got {s!r}")
-    q = scalar("rate", probability("rate", rate))
+    q = single("rate", rate, probability)
     code = choice("neighbours", neighbours, NEIGHBOURS)[0]
     return PrivacyLoss._wrap(_core.PrivacyLoss.subsampled_gaussian(s, q, code))
 
@@ -610,12 +679,12 @@ def from_pmf(p: ArrayLike, q: ArrayLike) -> PrivacyLoss:
 def _pmf(name: str, value: ArrayLike) -> FloatArray:
     array = np.atleast_1d(np.asarray(non_negative(name, value), dtype=np.float64))
     if array.ndim != 1 or array.size == 0:
-        raise ValueError(f"{name} must be a one-dimensional array of probabilities, got shape {array.shape}")
+        raise ValueError(f"{name} must be a list of at least one probability, got an array of shape {array.shape}")
     total = math.inf  # fsum itself overflows near the end
     if array.max() <= 2.0:  # in pieces, between which Ctrl-C is seen
         total = math.fsum(math.fsum(array[i : i + 2**16].tolist()) for i in range(0, array.size, 2**16))
     if not abs(total - 1.0) <= _MASS_TOLERANCE:
-        raise ValueError(f"{name} must sum to 1, got {total!r}")
+        raise ValueError(f"{name} must sum to 1 within {_MASS_TOLERANCE:g}, got {total!r}")
     return array
 
 
@@ -636,9 +705,27 @@ _MAKERS: dict[str, Callable[..., PrivacyLoss]] = {
 }
 
 
+def _from_row(row: Any) -> PrivacyLoss:
+    """One mechanism of `PrivacyLoss.to_dict`."""
+    if not isinstance(row, dict):
+        raise ValueError(f"a mechanism must be a dict, got {shown(row)}")
+    arguments = dict(row)
+    name = choice("mechanism", arguments.pop("mechanism", None), tuple(_MAKERS))
+    copies = arguments.pop("copies", 1)
+    known = inspect.signature(_MAKERS[name]).parameters
+    for key in arguments:
+        if key not in known:
+            raise ValueError(f"{name} has no {shown(key)}; it has {', '.join(known)}")
+    for key, parameter in known.items():
+        if parameter.default is parameter.empty and key not in arguments:
+            raise ValueError(f"{name} needs {key}")
+    made: PrivacyLoss = _MAKERS[name](**arguments) * copies
+    return made
+
+
 def _whole(name: str, value: Any) -> int:
     """A whole number that was stored as a float."""
-    number = scalar(name, positive(name, value))
+    number = single(name, value, positive)
     if number != math.floor(number):
         raise ValueError(f"{name} must be an integer, got {value!r}")
     return int(number)

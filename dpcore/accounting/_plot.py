@@ -52,7 +52,7 @@ def plot(
         raise ValueError("losses must not be empty")
     for name, loss in named.items():
         if not isinstance(loss, PrivacyLoss):
-            raise TypeError(f"losses[{name!r}] must be a PrivacyLoss, got {loss!r}")
+            raise TypeError(f"losses[{shown(name)}] must be a PrivacyLoss, got {shown(loss)}")
     if epsilon is None:
         ends = [float(loss.epsilon(1e-12).upper) for loss in named.values()]
         finite = [end for end in ends if np.isfinite(end) and end > 0.0]

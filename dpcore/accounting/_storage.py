@@ -32,7 +32,7 @@ def save(loss: PrivacyLoss, path: str | os.PathLike[str]) -> None:
     True
     """
     if not isinstance(loss, PrivacyLoss):
-        raise TypeError(f"loss must be a PrivacyLoss, got {loss!r}")
+        raise TypeError(f"loss must be a PrivacyLoss, got {_validation.shown(loss)}")
     file, suffix = _file(path)
     data = loss.to_dict()
     if suffix == ".json":
@@ -70,22 +70,53 @@ def load(path: str | os.PathLike[str]) -> PrivacyLoss:
     file, suffix = _file(path)
     content = file.read_bytes()  # what the system has against the file is said as it is
     try:
-        data = read_json(content.decode("utf-8")) if suffix == ".json" else _read_npz(content)
-    except Exception as error:
-        # A damaged file fails inside json, zipfile, zlib, struct, tokenize or NumPy, each with errors of its own.
-        raise ValueError(f"{file} is not a saved PrivacyLoss: {type(error).__name__}: {error}") from None
-    return PrivacyLoss.from_dict(data)
+        return PrivacyLoss.from_dict(_read_json(content) if suffix == ".json" else _read_npz(content))
+    except ValueError as error:
+        raise ValueError(f"{file} is not a saved PrivacyLoss: {error}") from None
+
+
+def _read_json(content: bytes) -> Any:
+    try:
+        return read_json(content.decode("utf-8"))
+    except UnicodeDecodeError:
+        raise ValueError("it is not UTF-8 text") from None
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+    except json.JSONDecodeError as error:
+        raise ValueError(f"it is not JSON ({error})") from None
 
 
 def _read_npz(content: bytes) -> Any:
-    with np.load(io.BytesIO(content), allow_pickle=False) as archive:
-        data = read_json(str(archive["description"]))
+    if not content.startswith(b"PK"):  # of anything else NumPy asks whether it may unpickle it
+        raise ValueError("it is not an npz file")
+    try:
+        archive = np.load(io.BytesIO(content), allow_pickle=False)
+    except Exception:  # of zipfile, zlib, struct or NumPy, which agree on no error
+        raise ValueError("the archive is cut off or damaged") from None
+    with archive:
+        data = _read_json(str(_member(archive, "description")).encode("utf-8", "replace"))
         rows = data.get("mechanisms") if isinstance(data, dict) else None
         for row in rows if isinstance(rows, list) else ():
             for key in ("p", "q"):
                 if isinstance(row, dict) and isinstance(row.get(key), str):
-                    row[key] = archive[row[key]].tolist()
+                    row[key] = _member(archive, row[key]).tolist()
     return data
+
+
+def _member(archive: Any, name: str) -> np.ndarray:
+    """One array of the archive."""
+    shown = _validation.shown(name)
+    if name not in archive.files:
+        raise ValueError(f"the archive holds no array {shown}")
+    try:
+        array = archive[name]
+    except Exception as error:
+        objects = "allow_pickle" in str(error)
+        what = "holds Python objects, which are never loaded" if objects else "is damaged"
+        raise ValueError(f"the array {shown} in the archive {what}") from None
+    if not isinstance(array, np.ndarray):
+        raise ValueError(f"{shown} in the archive is not an array")
+    return array
 
 
 def _file(path: str | os.PathLike[str]) -> tuple[pathlib.Path, str]:

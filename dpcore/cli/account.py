@@ -1,21 +1,28 @@
-"""Add up releases: certified epsilon at several deltas, and delta at epsilons.
+"""Add up releases: certified epsilon at deltas, delta and confidence at epsilons.
 
-A mechanism is NAME:KEY=VALUE,... with an optional count, or a TOML file:
+A mechanism is NAME:KEY=VALUE,... with an optional count, or a file:
   laplace:epsilon=0.1            gaussian:sigma=5
   discrete_laplace:scale=10      discrete_gaussian:sigma=5
   randomized_response:epsilon=1  subsampled_gaussian:sigma=1,rate=0.01
   pure:epsilon=0.1               approximate:epsilon=1,delta=1e-7
+  programme.toml                 many mechanisms, as below
+  year.json, year.npz            a loss saved with accounting.save
+  pair.csv                       two distributions of the outcomes, as below
+A file may have a count too: pair.csv:count=12
 
 examples:
   dpcore account gaussian:sigma=50,count=1000 laplace:epsilon=0.1
   dpcore account subsampled_gaussian:sigma=1,rate=0.01,count=1000 --delta 1e-5
   dpcore account programme.toml --epsilon 1 --plot delta.png
+  dpcore account year.json pair.csv:count=12 --delta 1e-6 --confidence 3
 
-programme.toml:
-  [[mechanism]]
-  name = "gaussian"
-  sigma = 50.0
-  count = 1000
+programme.toml:                  pair.csv, one line an outcome:
+  [[mechanism]]                    p,q
+  name = "gaussian"                0.5,0.25
+  sigma = 50.0                     0.25,0.25
+  count = 1000                     0.25,0.5
+  [[mechanism]]                  p is its probability with the record, q
+  file = "year.json"             without it; each column sums to 1.
 """
 
 from __future__ import annotations
@@ -34,11 +41,21 @@ PLOTS = (".png", ".svg", ".pdf")
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
-    parser.add_argument("mechanisms", nargs="+", metavar="MECHANISM", help="NAME:KEY=VALUE,... or FILE.toml")
+    parser.add_argument("mechanisms", nargs="+", metavar="MECHANISM", help="NAME:KEY=VALUE,... or a file")
     parser.add_argument("--delta", type=number, nargs="+", metavar="DELTA", help="deltas to find epsilon for")
     parser.add_argument("--epsilon", type=number, nargs="+", metavar="EPSILON", help="epsilons to find delta for")
     parser.add_argument(
-        "--engine", choices=("auto", "spectral", "buckets"), default="auto", help="how to compute it"
+        "--confidence",
+        type=number,
+        nargs="+",
+        metavar="EPSILON",
+        help="epsilons to find how likely it is that the loss stays within",
+    )
+    parser.add_argument(
+        "--engine",
+        choices=("auto", "spectral", "buckets"),
+        default="auto",
+        help="how to compute epsilon and delta",
     )
     parser.add_argument("--plot", metavar="FILE", help="draw delta against epsilon into FILE (png, svg or pdf)")
     add_output_options(parser)
@@ -47,14 +64,17 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Carry the command out."""
+    from dpcore._validation import non_negative
     from dpcore.cli import _mechanisms
 
     if arguments.plot and pathlib.Path(arguments.plot).suffix.lower() not in PLOTS:
         raise UsageError(f"--plot must end in {', '.join(PLOTS)}, got {arguments.plot!r}")
     rows = _mechanisms.parse(arguments.mechanisms)
     loss = _mechanisms.loss(rows)
-    deltas = arguments.delta if arguments.delta is not None else ([] if arguments.epsilon else list(DELTAS))
-    epsilons = arguments.epsilon or []
+    epsilons, levels = arguments.epsilon or [], arguments.confidence or []
+    deltas = arguments.delta if arguments.delta is not None else ([] if epsilons or levels else list(DELTAS))
+    for level in levels:
+        non_negative("confidence", level)  # here, where a complaint can name the option
     by_delta: list[dict[str, Any]] = []
     for delta in deltas:
         bounds = loss.epsilon(delta, engine=arguments.engine)
@@ -63,27 +83,20 @@ def run(arguments: argparse.Namespace) -> int:
     for epsilon in epsilons:
         bounds = loss.delta(epsilon, engine=arguments.engine)
         by_epsilon.append({"epsilon": epsilon, "delta_lower": bounds.lower, "delta_upper": bounds.upper})
+    by_level: list[dict[str, Any]] = []
+    for level in levels:
+        bounds = loss.confidence(level)
+        by_level.append({"epsilon": level, "confidence_lower": bounds.lower, "confidence_upper": bounds.upper})
     if arguments.plot:
         _plot(loss, arguments.plot)
     releases = sum(row.count for row in rows)
-    who = f"The {releases} releases together are" if releases > 1 else "The release is"
-    ways = [way for way in ("add", "remove") if any(row.parameters.get("neighbours") == way for row in rows)]
-    if ways:
-        statement = (
-            f"{who} (epsilon, delta)-indistinguishable for each row above, with the larger of its two bounds, in "
-            f"one direction alone (neighbours={' and '.join(ways)}). That is less than differential privacy, "
-            "which takes neighbours=both. Rounding errors are included."
-        )
-    else:
-        statement = (
-            f"{who} (epsilon, delta)-differentially private for each row above, with the larger of its two "
-            "bounds, and would not be with less than the smaller one. Rounding errors are included."
-        )
+    statement = _statement(releases, _mechanisms.one_way(rows), bool(by_delta or by_epsilon), bool(by_level))
     if arguments.json:
         facts: dict[str, Any] = {
             "releases": releases,
             "epsilon": by_delta,
             "delta": by_epsilon,
+            "confidence": by_level,
             "mechanisms": loss.to_dict()["mechanisms"],
             "statement": statement,
         }
@@ -93,8 +106,10 @@ def run(arguments: argparse.Namespace) -> int:
             print(repr(row["epsilon_upper"]))
         for row in by_epsilon:
             print(repr(row["delta_upper"]))
+        for row in by_level:
+            print(repr(row["confidence_lower"]))
     else:
-        _print(by_delta, by_epsilon)
+        _print(by_delta, by_epsilon, by_level)
         print()
         print_text(statement)
         if arguments.plot:
@@ -102,15 +117,40 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _print(by_delta: list[dict[str, Any]], by_epsilon: list[dict[str, Any]]) -> None:
-    if by_delta:
-        rows = [(repr(r["delta"]), *_outward(r["epsilon_lower"], r["epsilon_upper"])) for r in by_delta]
-        print_table(("delta", "epsilon at least", "epsilon at most"), rows)
-    if by_epsilon:
-        if by_delta:
+def _statement(releases: int, one_way: str, guaranteed: bool, confident: bool) -> str:
+    rows = "each pair of epsilon and delta above" if confident else "each row above"
+    who = f"The {releases} releases together are" if releases > 1 else "The release is"
+    said = []
+    if guaranteed and one_way:
+        said.append(
+            f"{who} (epsilon, delta)-indistinguishable for {rows}, with the larger of its two bounds, {one_way}."
+        )
+    elif guaranteed:
+        said.append(
+            f"{who} (epsilon, delta)-differentially private for {rows}, with the larger of its two "
+            "bounds, and would not be with less than the smaller one."
+        )
+    if confident:
+        whose = f"of the {releases} releases together" if releases > 1 else "of the release"
+        said.append(
+            f"The confidence is the probability that the loss {whose} stays within epsilon: rely on the "
+            "smaller of its two bounds."
+        )
+        if one_way and not guaranteed:
+            said.append(f"It is {one_way}.")
+    return " ".join([*said, "Rounding errors are included."])
+
+
+def _print(*tables: list[dict[str, Any]]) -> None:
+    first = True
+    for rows in filter(None, tables):
+        if not first:
             print()
-        rows = [(repr(r["epsilon"]), *_outward(r["delta_lower"], r["delta_upper"])) for r in by_epsilon]
-        print_table(("epsilon", "delta at least", "delta at most"), rows)
+        first = False
+        asked, lower, upper = rows[0]
+        name = lower.removesuffix("_lower")
+        cells = [(repr(row[asked]), *_outward(row[lower], row[upper])) for row in rows]
+        print_table((asked, f"{name} at least", f"{name} at most"), cells)
 
 
 def _outward(lower: float, upper: float) -> tuple[str, str]:

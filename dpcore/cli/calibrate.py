@@ -56,7 +56,8 @@ example:
 _PROGRAMME = """\
 One factor for the noise of a whole programme of releases, so that all of them
 together satisfy the target. Give each release with the noise that it has in
-proportion to the others, as for `dpcore account`; or a TOML file of them.
+proportion to the others, as for `dpcore account`; or a file of them: FILE.toml,
+or FILE.json and FILE.npz, written with accounting.save.
 
 example:
   dpcore calibrate programme gaussian:sigma=1,count=52 laplace:epsilon=1 \\
@@ -114,7 +115,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     count.set_defaults(run=run_count)
 
     programme = add_command(kinds, "programme", "a whole programme of releases", _PROGRAMME)
-    programme.add_argument("mechanisms", nargs="+", metavar="MECHANISM", help="NAME:KEY=VALUE,... or FILE.toml")
+    programme.add_argument("mechanisms", nargs="+", metavar="MECHANISM", help="NAME:KEY=VALUE,... or a file")
     _target(programme)
     add_output_options(programme)
     programme.set_defaults(run=run_programme)
@@ -201,12 +202,13 @@ def run_programme(arguments: argparse.Namespace) -> int:
         increasing=True,
     )
     together = sum(row.count for row in rows)
+    one_way = _mechanisms.one_way(rows)
     statement = (
         f"With {upward(found.parameter)} times the noise given, "
         f"{'the release is' if together == 1 else f'the {together} releases together are'} "
-        f"({found.epsilon!r}, {found.delta!r})-differentially private; delta is at most "
-        f"{upward(found.delta_upper)}. The questions may depend on earlier answers, as long as the "
-        "noise was fixed beforehand."
+        f"({found.epsilon!r}, {found.delta!r})-{'indistinguishable' if one_way else 'differentially private'}"
+        f"{f' {one_way}' if one_way else ''}; delta is at most {upward(found.delta_upper)}. "
+        "The questions may depend on earlier answers, as long as the noise was fixed beforehand."
     )
     if arguments.json:
         facts = found.to_dict()

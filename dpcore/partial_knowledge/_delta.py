@@ -223,7 +223,8 @@ def joint_delta_bounds(
     # The exponential is good to a rounding or two of a value that may be subnormal.
     below = math.exp(lower) * (1.0 - 2.0**-50)
     above = math.exp(upper) * (1.0 + 2.0**-50)
-    return Bounds(max(0.0, math.nextafter(below, -1.0)), min(1.0, math.nextafter(above, 2.0)))
+    quantity = "delta" if direction == "both" else "delta_one_way"
+    return Bounds(max(0.0, math.nextafter(below, -1.0)), min(1.0, math.nextafter(above, 2.0)), quantity, e)
 
 
 def joint_delta(

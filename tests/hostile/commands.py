@@ -27,7 +27,8 @@ LONG = 3.0  # seconds of processor time until a command is interrupted; only num
 ENOUGH = 0.5  # and with such a number, which is to show that the interrupt is heeded
 HUNG = 300.0  # on the clock, of a machine that others may use too
 
-# A valid command line for each form of each command; {new} is a path at which nothing is, {ledger} a ledger.
+# A valid command line for each form of each command; {new} is a path at which nothing is, {ledger} a ledger,
+# {loss} a saved loss and {pair} a pair of distributions.
 COMMANDS: dict[str, tuple[str, ...]] = {
     "calibrate": (
         "calibrate gaussian --epsilon 1 --delta 1e-6 --sensitivity 1 --compositions 2 --method analytic",
@@ -49,6 +50,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "account": (
         "account gaussian:sigma=50,count=10 --delta 1e-6 --engine auto",
         "account laplace:epsilon=0.1 --epsilon 0.5 --plot {plot}",
+        "account {loss} {pair}:count=3 --confidence 0.5",
     ),
     "risk": (
         "risk --records 1000 --impact 100 --threshold 10 --cost 1000 --cost-floor 1 --cost-rate 1 --budget 500"
@@ -68,6 +70,7 @@ TEXTS = (
     "a\nb", "%s%n", "{}", "../../etc/passwd", "/", "/no/such/file", "x" * 5000, "x.toml", "laplace", "laplace:",
     "laplace:epsilon", "laplace:epsilon=", "laplace:epsilon=nan", "laplace:epsilon=1,epsilon=2", "smoker ==",
     "((((", "smoker == 1 and", "__import__('os')", "age > 1e999", "a.html", "a.png", "\"",
+    "x.json", "x.npz:count=2", ".csv:", "/x.csv:count=nan", "pmf:p=1,q=1",
 )  # fmt: skip
 # Valid numbers that may ask for more work than there is time.
 HUGE = ("5e-324", "1e-300", "1e300", "1.7976931348623157e308", "9007199254740993", "1e15", "1e9")
@@ -86,6 +89,13 @@ def words(line: str, folder: pathlib.Path) -> list[str]:
         if not kept.exists():
             Ledger.create(kept, epsilon=1.0)
         line = line.replace("{ledger}", str(kept))
+    for name, file in (("loss", "loss.npz"), ("pair", "pair.csv")):
+        if "{" + name + "}" in line:
+            from dpcore import accounting
+
+            accounting.save(accounting.from_gaussian(sigma=2.0), folder / "loss.npz")
+            (folder / "pair.csv").write_text("p,q\n0.25,0.5\n0.75,0.5\n")
+            line = line.replace("{" + name + "}", str(folder / file))
     return shlex.split(line)
 
 

@@ -26,6 +26,8 @@ constexpr double kInf = std::numeric_limits<double>::infinity();
 constexpr double kMostPoints = 20000.0;
 constexpr double kPointWork = 150.0;
 constexpr double kSumWork = 8.0;
+// Power of the density, for losses of about 1, up to which these sums are made.
+constexpr double kMostPower = 1e6;
 // Error of the logarithm of a mass of which nothing is known.
 constexpr double kUnknown = 1e3;
 // |log| of a sum from which on it is summed itself, and not less 1.
@@ -360,11 +362,14 @@ private:
         const Window large = large_window(p);
         const bool open = count_.large > 0 && std::isinf(p.high);
         const double edge = std::isfinite(p.high) ? p.high : p.low;
-        const double first = std::min(p.step.lowest(p.step.removal ? 0.0 : -1e6, 9.0), p.low - 9.0 * p.width);
+        // Losses of additions are about as large as the rate, and tilts as its inverse.
+        const double first =
+            std::min(p.step.lowest(p.step.removal ? 0.0 : -kMostPower / p.step.q, 9.0), p.low - 9.0 * p.width);
         const double near = edge + 10.0 * p.width;
         const double last = open ? std::max(near, std::max(furthest, 0.0) + 20.0 * s + 1.0) : near;
         Grid g;
-        g.most = open ? last - 9.0 * s : 1e7;
+        // Ten widths beyond an edge a window is e^-1e8: more than a power rises by, the share at that output times it.
+        g.most = open ? last - 9.0 * s : 10.0 * kMostPower / p.step.posterior(near);
         const double step = std::max(fine, (near - first) / kMostPoints);
         const double jump = std::max(coarse, (last - near) / kMostPoints);
         stop.spend(kPointWork * ((near - first) / step + (last - near) / jump));

@@ -187,8 +187,8 @@ LogBounds log_delta_of(const Composition& comp, double epsilon, Method method, S
     const auto near_delta = [&](StopCheck own) { return near_lattice_delta(*near, epsilon, own); };
     if (near && near->points <= kFewPoints) attempt(0.5, near_delta);
     if (content(method.content)) return out;
-    // Subsampled steps have nothing but contours and buckets.
-    attempt(expected_samples(comp) > 0.0 ? 0.75 : 0.5,
+    // Subsampled steps alone have nothing but these and buckets.
+    attempt(expected_samples(comp) > 0.0 ? (beside_atoms(comp) ? 0.75 : 0.95) : 0.5,
             [&](StopCheck own) { return contour_delta(comp, epsilon, method.content, own); });
     if (content(method.content)) return out;
     if (!(out.log_lower > -kInf))

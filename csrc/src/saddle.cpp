@@ -56,7 +56,7 @@ Saddle find_saddle(const Composition& comp, Quantity quantity, double eps, int s
                 hi = c;
             else
                 lo = c;
-            next = side > 0 ? 0.5 * (lo + c) : 0.5 * (hi + c);
+            next = side > 0 ? (lo > 0.0 ? 0.5 * (lo + c) : 0.1 * c) : 0.5 * (hi + c);
         } else {
             out = {c, second, value};
             if (first * first <= 1e-3 * second) break;  // within 0.03 standard deviations of the minimum

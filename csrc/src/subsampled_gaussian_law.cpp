@@ -25,6 +25,7 @@ constexpr double kFarFromOne = 5.0;
 // Outputs beyond which a sum that places contours looks at the humps of the density only; nanoseconds of one.
 constexpr double kManyOutputs = 8192.0;
 constexpr double kOutputWork = 40.0;
+constexpr double kMostOutputs = 0x1p40;
 
 using detail::StepSum;
 using detail::SubsampledStep;
@@ -55,6 +56,8 @@ public:
         const double step = std::min(0.5 * m_.sigma, 0.5 * m_.sigma * m_.sigma) * 0.9;
         const double low = m_.lowest(p, 9.0);
         const double high = m_.highest(p, 9.0);
+        // So far out neighbouring outputs are hardly told apart: not where a contour stands.
+        if (!((high - low) / step < kMostOutputs)) return {kInf, kInf, kInf};
         // Outputs from which the tilted density is summed, and up to which.
         std::vector<std::pair<double, double>> spans = {{low, high}};
         if ((high - low) / step > kManyOutputs) {

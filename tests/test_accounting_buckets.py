@@ -110,6 +110,48 @@ CASES = {
     ),
     "two kinds added": lambda: (sampled(0.9, 0.003, "add") * 2 + sampled(1.5, 0.0004, "add") * 5, 0.0078),
     "one sampled": lambda: (sampled(4.1421664155896245, 0.0009025834631281856), 0.00036491540454812883),
+    # Outputs that hold next to nothing without the record are left out, whatever the other releases do.
+    "rare outputs far above epsilon": lambda: (
+        sampled(0.364, 3.329e-9) * 106 + acc.from_randomized_response(epsilon=0.07) * 2,
+        0.1,
+    ),
+    "rare outputs beside additions": lambda: (
+        sampled(1.182, 0.00272) * 17
+        + sampled(1.483, 0.09019, "add") * 25
+        + acc.from_randomized_response(epsilon=1.1647926941977278) * 6,
+        8.61835684858379,
+    ),
+    "rare outputs, one step": lambda: (
+        sampled(0.1195, 8.398e-10) * 3 + acc.from_pure(epsilon=0.020344257979064816),
+        0.0172,
+    ),
+    # What is left has no loss above epsilon: the infinite mass alone.
+    "nothing left": lambda: (sampled(2.222, 4.45e-5) * 2 + acc.from_approximate(epsilon=0.07, delta=1e-12), 0.3),
+    # Nearly all losses at log(1 - rate), much closer to 0 than the grid.
+    "hardly ever sampled": lambda: (
+        sampled(0.3329, 9.583e-9) * 134467 + acc.from_approximate(epsilon=0.004078519210641529, delta=1e-9) * 14,
+        0.02,
+    ),
+    "hardly ever added": lambda: (
+        sampled(0.1232, 3.078e-10, "add") * 253596
+        + sampled(0.4401, 0.001136)
+        + acc.from_randomized_response(epsilon=0.06751849224988894) * 3,
+        1.2544041825315855e-6,
+    ),
+    # A list on a coarser grid than the last one, that is put on it with gaps.
+    "one rare output beside others": lambda: (
+        sampled(3.668, 3.646e-5)
+        + sampled(0.5925, 2.991e-5)
+        + pair([0.0028, -0.0042, 0.001, -0.0022, 0.0016], [0.2, 0.3, 0.1, 0.2, 0.2]) * 84,
+        0.3,
+    ),
+    # By the number of large removals; additions have one hump.
+    "valley beside additions": lambda: (
+        sampled(4.041, 0.008627, "add") * 31
+        + sampled(3.149, 0.007649) * 4
+        + acc.from_pure(epsilon=0.4381797125443928),
+        2.0,
+    ),
     # Only the infinite mass is left.
     "infinite": lambda: (
         acc.from_approximate(epsilon=0.0012, delta=1e-12) * 1613 + acc.from_gaussian(sigma=61.0) * 11,
@@ -292,6 +334,42 @@ def test_two_sampled_steps_against_an_integral(sigma: float, rate: float, remova
         assert math.expm1(found.upper - found.lower) <= WIDTH
         exact = loss.log_delta(epsilon)
         assert exact.lower <= truth <= exact.upper  # the integral itself is good to 1e-9
+
+
+@pytest.mark.parametrize(
+    ("sigma", "rate", "loss", "epsilon"),
+    [
+        (0.2, 1e-9, 0.05, 0.03),
+        (0.2, 1e-9, 0.05, 0.07),
+        (0.15, 0.3, 0.4, 0.1),
+        (1.0, 1e-3, 0.5, 0.0),
+        (1.0, 1e-3, 0.5, 3.0),
+        (6.351, 0.004839, 0.2485, 0.1),
+        (2.222, 4.45e-5, 0.07, 0.03),
+        (0.8, 1e-5, 1.2, 1.25),
+        (4.0, 0.05, 2.0, 1e-3),
+    ],
+)
+def test_one_removal_beside_a_response(sigma: float, rate: float, loss: float, epsilon: float) -> None:
+    """Exactly: the response's two losses are two epsilons for the removal."""
+    found = (sampled(sigma, rate) + acc.from_randomized_response(epsilon=loss)).log_delta(
+        epsilon, engine="buckets"
+    )
+    with mp.workdps(300):
+        s, q = mp.mpf(sigma), mp.mpf(rate)
+
+        def removal(at: mp.mpf) -> mp.mpf:
+            rise = (mp.exp(at) - (1 - q)) / q
+            if rise <= 0:
+                return 1 - mp.exp(at)
+            x = mp.mpf(1) / 2 + s**2 * mp.log(rise)
+            plain = mp.ncdf(-x / s)
+            return (1 - q) * plain + q * mp.ncdf((1 - x) / s) - mp.exp(at) * plain
+
+        e, l = mp.mpf(epsilon), mp.mpf(loss)
+        truth = mp.log((mp.exp(l) * removal(e - l) + removal(e + l)) / (1 + mp.exp(l)))
+        assert found.lower <= truth <= found.upper
+    assert math.expm1(found.upper - found.lower) <= WIDTH
 
 
 @pytest.mark.parametrize(

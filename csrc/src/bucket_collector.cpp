@@ -87,7 +87,7 @@ Buckets Collector::finish() {
 void Collector::sort_points() {
     // 1 - e^-above is known to the error of the rule, or of its rounding: the points are put where that is
     // surely reached. Next to 1, in cells of many units, that leaves much of the cell open.
-    constexpr double kSurely = 1.0 - 1e-12;
+    constexpr double kSurely = 1.0 - kSurplus;
     for (Placed& p : points_) p.fall *= kSurely;
     if (dense_) return;
     const auto lower = [&](std::size_t a, std::size_t b) {

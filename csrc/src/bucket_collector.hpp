@@ -24,6 +24,8 @@ namespace dpcore::detail {
 
 // Relative error of the mass of a bin: docs, "Bin masses".
 inline constexpr double kMassErr = 4e-13;
+// By how much, relative, 1 - e^-above is taken lower than it may be.
+inline constexpr double kSurplus = 1e-12;
 
 // Collects masses into both lists: of points, or of densities, half a cell of which is merged to one point for the
 // lower list. The masses of points may be tilted: e^{tilt loss} times the true ones, of which those in the lists

@@ -9,6 +9,7 @@
 
 #include "added_gap.hpp"
 #include "bin_masses.hpp"
+#include "dpcore/normal.hpp"
 #include "subsampled_step.hpp"
 
 namespace dpcore::detail {
@@ -63,6 +64,22 @@ Discrete added_from_top(const SubsampledStep& sampled, double step, double c, do
     out.buckets.mass_err += 1e-13 + 8.0 * kRound * (lift + far * far / (2.0 * s2));
     out.smooth = true;
     return out;
+}
+
+// Where steps are hardly ever sampled nearly all of their losses are next to log(1 - q), closer than the grid:
+// what they are merged to, all within half a cell of 0, so that a point of the grid may lie there. Elsewhere their
+// mean would be rounded down, once a copy. (0 where they are spread over the grid.)
+double unsampled_loss(const SubsampledStep& sampled, double step) {
+    constexpr double kMost = 1.0;  // standard deviations of outputs that have to be within the half cell
+    // A little lower than that, by more than the roundings of surpluses and deficits: what finds nothing to be
+    // merged with is rounded down by a whole step, however little is missing.
+    constexpr double kSurely = 1e-6;
+    const double s = sampled.sigma;
+    const double last = sampled.place(0.5 * step);
+    if (!(last > kMost * s) || !(-std::log1p(-sampled.q) < 0.5 * step)) return 0.0;
+    const double share = normal_tail((1.0 - last) / s) / normal_tail(-last / s);
+    const double loss = std::log1p(sampled.q * (share - 1.0));
+    return (sampled.removal ? loss : -loss) - kSurely * sampled.q - 4.0 * kSurplus * step;
 }
 
 }  // namespace
@@ -189,9 +206,10 @@ Discrete discretise(const LossLaw& law, double step, double c_near, double c, do
             const double farthest = std::max(-low, high);
             const double longest = std::min(s * kPanelTurn / ((farthest + 1.0) / s + 3.2), 0.25 * s2);
             // The short way costs a few roundings of 1 in the loss: too many for losses that are small themselves.
-            const bool brief = tilted && lift == 0.0 && step >= 1e-6 && (farthest + 0.5) / s2 < 600.0 &&
-                               farthest * farthest / (2.0 * s2) < 690.0;
-            Collector collect(step, 0.0, ends[0], ends[1], true);
+            constexpr double kBriefRate = 1e-3;
+            const bool brief = tilted && lift == 0.0 && step >= 1e-6 && q >= kBriefRate * step &&
+                               (farthest + 0.5) / s2 < 600.0 && farthest * farthest / (2.0 * s2) < 690.0;
+            Collector collect(step, tilted ? unsampled_loss(sampled, step) : 0.0, ends[0], ends[1], true);
             if (brief)
                 integrate_mixture(collect, step, low, high, longest, s2, q, removal, ends[0], ends[1], check);
             else
@@ -352,7 +370,7 @@ Discrete regrid(const Discrete& list, double step) {
     out.scatter = list.scatter;
     out.log_scale = list.log_scale;
     out.underflows = list.underflows;
-    out.smooth = list.smooth;
+    out.smooth = list.smooth && step >= b.step;  // a finer grid has gaps
     // What a loss is rounded by, here and when it is moved onto a point.
     const double rounded =
         8.0 * kRound * (std::fabs(b.loss(0)) + std::fabs(b.loss(n - 1)) + std::fabs(b.offset) + offset);

@@ -18,7 +18,7 @@ constexpr double kMostAtoms = 8192.0;   // of all laws together: 32 MB of tables
 constexpr double kSoonDead = 1024.0;    // of so many oscillators few are left to turn on before all is negligible
 constexpr double kProduct = 4.0 * kRound;  // of two complex numbers: sqrt(5) roundings; and of two bounds
 constexpr double kFewCopies = 64.0;
-constexpr double kManyCopies = 1024.0;
+constexpr double kManyCopies = 16384.0;  // 7e-12, times what cancels
 constexpr double kHardlyAny = 4.0;   // copies whose roundings do not matter
 constexpr double kMostCopies = 1e6;  // of atoms: rounding errors grow with their number
 // Nanoseconds: of a block, of an oscillator in it, of a node of a periodic line.

@@ -29,7 +29,8 @@ constexpr double kAutoBuckets = 4194304.0;
 constexpr double kCoarser = 100.0;
 // log delta from which on few sampled steps are sorted before one contour is tried.
 constexpr double kSmall = -3.0;
-// Epsilons below so many times the expected number of sampled steps are about as small as delta, or smaller.
+// Epsilons below so many times the expected number of sampled steps, and e^eps - 1 below so many times an
+// estimate of delta, are about as small as delta, or smaller.
 constexpr double kNextToZero = 100.0;
 // log delta below which little is spent on sorting.
 constexpr double kFarBelow = -1000.0;
@@ -99,18 +100,20 @@ LogBounds contour_delta(const Composition& comp, double epsilon, double content,
     const auto sorted = [&](StopCheck own) {
         out = intersect(out, large_steps_delta(comp, epsilon, content, own));
     };
-    // Few removals next to 0 have losses of several scales, their mirror images have not.
+    // A law of several humps is for the pieces, one of a single hump for one contour. Where delta is not small, or
+    // many steps are sampled, humps run into each other.
+    const double about = log_delta_estimate(comp, epsilon, stop);
+    // Few removals next to 0 have losses of several scales, their mirror images have not. The estimate is mostly
+    // above delta: where e^eps - 1 is far above it too, little would be left of a difference.
     const auto any_removal = [](const Term& t) {
         return t.law->kind() == LawKind::subsampled_gaussian && !std::isfinite(t.law->max_loss());
     };
     if (samples < kFewSamples && epsilon < kNextToZero * samples &&
+        std::log(std::expm1(epsilon) / kNextToZero) < about &&
         std::any_of(comp.terms.begin(), comp.terms.end(), any_removal)) {
         within(stop, 0.4, [&](StopCheck own) { out = intersect(out, mirrored_delta(comp, epsilon, content, own)); });
         if (narrow()) return out;
     }
-    // A law of several humps is for the pieces, one of a single hump for one contour. Where delta is not small, or
-    // many steps are sampled, humps run into each other.
-    const double about = log_delta_estimate(comp, epsilon, stop);
     const bool later = samples < kFewSamples && !std::isfinite(comp.max_loss) && about < kSmall &&
                        several_humps(comp, epsilon, stop);
     const bool atoms = beside_atoms(comp);

@@ -14,6 +14,8 @@ namespace dpcore::detail {
 
 namespace {
 constexpr double kInf = std::numeric_limits<double>::infinity();
+// Share of the width asked for which smoothing would hardly better.
+constexpr double kAsGood = 0.1;
 // Beyond it e^eps - 1 is more than a thousand times any delta.
 constexpr double kMostEpsilon = 7.0;
 
@@ -87,7 +89,8 @@ LogBounds mirrored_delta(const Composition& comp, double epsilon, double content
         const Contour contour(*image, Quantity::delta, s.c, s.second, -epsilon, own);
         if (contour.usable()) found = add_infinite_mass(*image, positive(contour.evaluate(-epsilon)));
     });
-    if (narrow()) return out;
+    // What a contour knows as well as that is lost in the difference.
+    if (narrow() || found.log_upper - found.log_lower < kAsGood * content) return out;
     // Twice: once to learn how large delta is beside what it is a difference of.
     double width = 0.1 * content;
     for (int tries = 0; tries < 2; ++tries) {

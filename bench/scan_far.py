@@ -2,12 +2,12 @@
 
     python bench/scan_far.py --seconds 60 --list
 
-Three populations. `alone`: one to three kinds of sampled Gaussian step (sigma 0.2 to 50, rate 1e-8 to 0.9, one in
-two below 1e-4 that way, 1 to 10^6 steps, one in two below 30); `beside`: one or two kinds of them beside one to three
-kinds of other releases; `without`: two to four kinds of other releases (1 to 10^4 copies). Steps of one composition go
-in one direction. Epsilons: the mean and up to 15 standard deviations beyond it, anything from 1e-6 to 20, one digit,
-0, and a thousandth of a standard deviation to ten. Counted are answers with delta from 0.5 to 1e-250, or not known
-to be below.
+Three populations. `alone`: one to three kinds of sampled Gaussian step (sigma 0.2 to 50; rates 1e-8 to 0.9, or
+1e-4 to 0.9; 1 to 10^6 steps, or 1 to 30); `beside`: one or two kinds of them beside one to three kinds of other
+releases; `without`: two to four kinds of other releases (1 to 10^4 copies). Steps of one composition go in one
+direction. Epsilons: the mean and up to 15 standard deviations beyond it, anything from 1e-6 to 20, one digit,
+0, and a thousandth of a standard deviation to ten. Counted are answers with delta from 0.5 to 1e-250, or not
+known to be below.
 """
 
 from __future__ import annotations

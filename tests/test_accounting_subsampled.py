@@ -22,6 +22,9 @@ def steps(row: dict[str, Any]) -> acc.PrivacyLoss:
         acc.from_subsampled_gaussian(sigma=sigma, rate=rate, neighbours=row.get("neighbours", "remove"))
         for sigma, rate in row["steps"]
     )
+    if "approximate" in row:
+        epsilon, delta = row["approximate"]
+        return one + other + acc.from_approximate(epsilon=epsilon, delta=delta)
     return one + other
 
 
@@ -38,7 +41,12 @@ def overlap_with_buckets(loss: acc.PrivacyLoss, eps: float, log: acc.Bounds) -> 
     return True
 
 
-@pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row['steps']}-{row['epsilon']}-{row.get('neighbours')}")
+def named(row: dict[str, Any]) -> str:
+    beside = "".join(f"-{row[key]}" for key in ("neighbours", "approximate") if key in row)
+    return f"{row['steps']}-{row['epsilon']}{beside}"
+
+
+@pytest.mark.parametrize("row", ROWS, ids=named)
 def test_two_steps(row: dict[str, Any]) -> None:
     loss, truth = steps(row), mp.mpf(row["log_delta"])
     equal = row["steps"][0] == row["steps"][1]

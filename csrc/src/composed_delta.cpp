@@ -111,7 +111,8 @@ LogBounds contour_delta(const Composition& comp, double epsilon, double content,
     if (samples < kFewSamples && epsilon < kNextToZero * samples &&
         std::log(std::expm1(epsilon) / kNextToZero) < about &&
         std::any_of(comp.terms.begin(), comp.terms.end(), any_removal)) {
-        within(stop, 0.4, [&](StopCheck own) { out = intersect(out, mirrored_delta(comp, epsilon, content, own)); });
+        within(stop, 0.4,
+               [&](StopCheck own) { out = intersect(out, mirrored_delta(comp, epsilon, content, own)); });
         if (narrow()) return out;
     }
     const bool later = samples < kFewSamples && !std::isfinite(comp.max_loss) && about < kSmall &&

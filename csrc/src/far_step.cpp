@@ -227,8 +227,8 @@ FarStep::FarStep(const SubsampledStep& step, const Window& window, double c, dou
     least_ = std::log1p(-step.q);
 }
 
-// The strip reaches from the real axis to a rung of the envelope, the path lies in its middle: the highest rung for
-// which the moduli add up to little from `from` on; or the next one, if for that they do at t = 0 as well.
+// The strip reaches from the real axis to a rung of the envelope, the path lies in its middle: the highest rung
+// for which the moduli add up to little from `from` on; or the next one, if for that they do at t = 0 as well.
 int FarStep::choose_path(double from) {
     const double most = log_mass_ - sum_.log_scale() + kRaised;  // as the envelope has it
     int rung = 0;
@@ -327,7 +327,8 @@ void FarStep::make_rule(double from, StopCheck stop) {
     // Sizes fall with t, so that all of this holds from `from` on.
     // Sums: 32 terms at a time, or 32 of each of eight parts; of a polynomial e times, for all of its
     // coefficients.
-    const double sums = 2.0 * (static_cast<double>(kChunk) + static_cast<double>(terms + dead_re.size()) / kChunk + 16.0);
+    const double sums =
+        2.0 * (static_cast<double>(kChunk) + static_cast<double>(terms + dead_re.size()) / kChunk + 16.0);
     const double add = (slow_ > 0 ? 3.0 : 1.0) * sums * kRound;
     const double outside = (less_one_ ? 2.0 : 1.0) * (rule + 1.01 * dropped + ends + 1e-79 * sizes);
     err_ = kSlack * (err + outside + (add + log_mass_err_) * (less_one_ ? 2.0 * turns : sizes)) +
@@ -339,8 +340,7 @@ void FarStep::make_rule(double from, StopCheck stop) {
         slow_ = terms = 0;
     }
     slope_ = kSlack * slope;
-    for (std::vector<double>* w : {&size_, &re_, &im_, &at_re_, &at_im_, &still_re_, &still_im_})
-        w->resize(terms);
+    for (std::vector<double>* w : {&size_, &re_, &im_, &at_re_, &at_im_, &still_re_, &still_im_}) w->resize(terms);
     Complex gone = {1.0, 0.0};
     if (less_one_) {
         for (std::size_t n = 0; n < terms; ++n) {
@@ -433,7 +433,8 @@ void FarStep::make_polynomial() {
         re_[n] = less.re;
         im_[n] = less.im;
     }
-    Complex sum = less_one_ ? sum_parts(re_.data(), im_.data(), slow_) : sum_parts(at_re_.data(), at_im_.data(), slow_);
+    Complex sum =
+        less_one_ ? sum_parts(re_.data(), im_.data(), slow_) : sum_parts(at_re_.data(), at_im_.data(), slow_);
     for (std::size_t k = 0;; ++k) {
         coefficient_re_[k] = sum.re;
         coefficient_im_[k] = sum.im;

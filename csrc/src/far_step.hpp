@@ -8,13 +8,13 @@
 //            for each octave of t; its error is that of a strip from the real axis to Im x = 2a (step_envelope.hpp
 //            has the integral there). Along a block of nodes the terms are turned on, sixteen nodes at a time.
 //            Next to the edges of a window only the modulus is known: where that matters (t is small), the sum is
-//            taken over real outputs. What is nearly 1 is summed less 1: with D = Lambda - log(1 - q) and weights W
-//            that make 1, the sum of W (exp(itD) - 1), whose errors are small with it and not with 1: rare samples
-//            have hundreds of thousands of copies.
+//            taken over real outputs. What is nearly 1 is summed less 1: with D = Lambda - log(1 - q) and weights
+//            W that make 1, the sum of W (exp(itD) - 1), whose errors are small with it and not with 1: rare
+//            samples have hundreds of thousands of copies.
 // Domain:    as StepSum; nodes j h with j h exact.
 // Guarantee: values, relative to that at t = 0, without the drift and less 1, are within err() + t slope();
-//            bound(t) is at least the modulus from t on: that of the terms, which fall, and of what the rule leaves
-//            out.
+//            bound(t) is at least the modulus from t on: that of the terms, which fall, and of what the rule
+//            leaves out.
 // Evidence:  docs/accounting_derivations.md, "far_step"; tests/cpp/test_far_step.cpp.
 #pragma once
 
@@ -71,7 +71,7 @@ private:
     StepEnvelope envelope_;
     // The rule of an octave.
     double from_ = -1.0, until_ = -1.0;
-    bool less_one_ = false;       // the sum of W (exp(itD) - 1), or that of W exp(itD)
+    bool less_one_ = false;                 // the sum of W (exp(itD) - 1), or that of W exp(itD)
     double gone_re_ = 1.0, gone_im_ = 0.0;  // what is taken from it to be less 1
     double err_ = 0.0, slope_ = 0.0;
     double bound_err_ = 0.0;                              // of the terms' moduli as a bound

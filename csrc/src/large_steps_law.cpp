@@ -368,7 +368,8 @@ private:
         const double near = edge + 10.0 * p.width;
         const double last = open ? std::max(near, std::max(furthest, 0.0) + 20.0 * s + 1.0) : near;
         Grid g;
-        // Ten widths beyond an edge a window is e^-1e8: more than a power rises by, the share at that output times it.
+        // Ten widths beyond an edge a window is e^-1e8: more than a power rises by, the share at that output times
+        // it.
         g.most = open ? last - 9.0 * s : 10.0 * kMostPower / p.step.posterior(near);
         const double step = std::max(fine, (near - first) / kMostPoints);
         const double jump = std::max(coarse, (last - near) / kMostPoints);

@@ -19,8 +19,8 @@ constexpr double kSoonDead = 1024.0;    // of so many oscillators few are left t
 constexpr double kProduct = 4.0 * kRound;  // of two complex numbers: sqrt(5) roundings; and of two bounds
 constexpr double kFewCopies = 64.0;
 constexpr double kManyCopies = 16384.0;  // 7e-12, times what cancels
-constexpr double kHardlyAny = 4.0;   // copies whose roundings do not matter
-constexpr double kMostCopies = 1e6;  // of atoms: rounding errors grow with their number
+constexpr double kHardlyAny = 4.0;       // copies whose roundings do not matter
+constexpr double kMostCopies = 1e6;      // of atoms: rounding errors grow with their number
 // Nanoseconds: of a block, of an oscillator in it, of a node of a periodic line.
 constexpr double kBlockWork = 300.0;
 constexpr double kPartWork = 120.0;
@@ -391,8 +391,8 @@ void LineProduct::multiply_by(const Steps& steps, double start, const bool* want
         return;
     }
     for (std::size_t j = 0; j < kBlock; ++j) m_re_[j] += 1.0;
-    bound_of(b_.data(), turned_rel_.data(), m_re_.data(), m_im_.data(), steps.copies, err + kRound, slope, start, h_,
-             kBlock);
+    bound_of(b_.data(), turned_rel_.data(), m_re_.data(), m_im_.data(), steps.copies, err + kRound, slope, start,
+             h_, kBlock);
     for (std::size_t k = 0; k < FarStep::kStrides; ++k)
         if (!wanted[k])
             std::fill_n(b_.begin() + static_cast<std::ptrdiff_t>(k * FarStep::kStride), FarStep::kStride, 1.0);

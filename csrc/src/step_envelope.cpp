@@ -78,7 +78,8 @@ StepEnvelope::Point StepEnvelope::point(double at) const {
     const SubsampledStep& m = sum_.step();
     const double s2 = m.sigma * m.sigma;
     const double lambda = m.lambda(at);
-    const double slip = 1e-9 + 32.0 * kRound * (at * at / s2 + std::fabs(p_ * lambda) + std::fabs(sum_.log_scale())) +
+    const double slip = 1e-9 +
+                        32.0 * kRound * (at * at / s2 + std::fabs(p_ * lambda) + std::fabs(sum_.log_scale())) +
                         2.0 * std::fabs(p_) * m.lambda_err(at, lambda, 0.0);
     return {at, m.log_norm() + m.log_density(at, lambda, p_) - sum_.log_scale() + slip, m.posterior(at),
             (1.0 - m.q) / m.q * std::exp(std::min(-m.exponent(at), 700.0))};
@@ -104,17 +105,17 @@ namespace {
 double turned(double p, double spread, double versine) { return 0.5 * p * std::log1p(-2.0 * spread * versine); }
 }  // namespace
 
-// Before the first node r(1 - r) is below its value there, if that is on its side of 1/2. From the last one on |1 - q
-// + q e^{y+iv}|^p falls for p < 0 (v < pi/2); of a window what lies beyond has that factor already (StepSum::far_end).
+// Before the first node r(1 - r) is below its value there, if that is on its side of 1/2. From the last one on |1
+// - q
+// + q e^{y+iv}|^p falls for p < 0 (v < pi/2); of a window what lies beyond has that factor already
+// (StepSum::far_end).
 double StepEnvelope::log_end(bool left, double high, double low) const {
     const Window& w = sum_.window();
     const double s2 = sum_.step().sigma * sum_.step().sigma;
     const Point& x = left ? points_.front() : points_.back();
     const bool inside = left ? w.below_open() : w.above_open();
     const double a = inside ? high : low;
-    const double spread = !left && !inside               ? 0.0
-                          : left && !(x.share < 0.5) ? 0.25
-                                                     : x.share * (1.0 - x.share);
+    const double spread = !left && !inside ? 0.0 : left && !(x.share < 0.5) ? 0.25 : x.share * (1.0 - x.share);
     return sum_.log_beyond(left ? 0 : 1) + 0.5 * a * a / s2 +
            (inside || w.open() ? 0.0 : Window::log_lead(a / w.width)) +
            (p_ < 0.0 ? turned(p_, spread, versine(a / s2)) : 0.0) + 1e-9;

@@ -534,8 +534,8 @@ StepSum::Strip StepSum::strip_error(double h, double t) const {
         }
         // Before the first node r(1 - r) is below its value there if that is on its side of 1/2. From the last one
         // on |1 - q + q e^{y+iv}|^p falls for p < 0 (v < pi/2), and so does it times e^{t theta} where t sin v <=
-        // -p (cos v + rho), rho = q e^y/(1 - q): d/d rho of log|1 + rho e^{iv}| is (cos v + rho)/|1 + rho e^{iv}|^2,
-        // of theta it is sin v/|1 + rho e^{iv}|^2. Beyond a window's edge far_end has both.
+        // -p (cos v + rho), rho = q e^y/(1 - q): d/d rho of log|1 + rho e^{iv}| is (cos v + rho)/|1 + rho
+        // e^{iv}|^2, of theta it is sin v/|1 + rho e^{iv}|^2. Beyond a window's edge far_end has both.
         const double first = share(profile_.front().rise), last = share(profile_.back().rise);
         const double odds = profile_.back().rise / (1.0 - m_.q);
         const bool falls = t * std::sin(angle) * (1.0 + 1e-9) <= -p * (std::cos(angle) + odds);

@@ -94,7 +94,8 @@ void compare(const Case& k) {
             const double size = static_cast<double>(std::hypot(1.0L + want.re, want.im));
             const auto at = static_cast<std::size_t>(j);
             // The reference is good to some roundings of long double of what it is less than 1 by.
-            CHECK(static_cast<double>(std::hypot(re[at] - want.re, im[at] - want.im)) <= err + 1e-17 * std::min(1.0, 1e16 * k.most));
+            CHECK(static_cast<double>(std::hypot(re[at] - want.re, im[at] - want.im)) <=
+                  err + 1e-17 * std::min(1.0, 1e16 * k.most));
             CHECK(err < k.most);
             CHECK(size <= bound + 1e-17);
         }
@@ -129,8 +130,10 @@ TEST(losses_that_are_nearly_one) {
 TEST(rare_samples) {
     // Nearly 1: what is less than 1 has errors of its own size, so that 10^5 copies and more are known.
     const Case cases[] = {
-        {21.14, 9.735e-8, false, 9.7, 1.67, 10000, {}, 2e-16}, {32.45, 1.823e-9, true, 20.0, 3.4, 10000, {}, 4e-17},
-        {1.0, 1e-6, true, 3.0, 0.5, 20000, {}, 2e-15},         {0.5, 1e-7, false, 8.0, 0.1, 20000, {}, 2e-16},
+        {21.14, 9.735e-8, false, 9.7, 1.67, 10000, {}, 2e-16},
+        {32.45, 1.823e-9, true, 20.0, 3.4, 10000, {}, 4e-17},
+        {1.0, 1e-6, true, 3.0, 0.5, 20000, {}, 2e-15},
+        {0.5, 1e-7, false, 8.0, 0.1, 20000, {}, 2e-16},
     };
     for (const Case& k : cases) compare(k);
 }

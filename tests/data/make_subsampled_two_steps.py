@@ -43,6 +43,15 @@ ADDED = [
     (0.5, 1e-4, 1e-4),
     (0.3, 1e-7, 1.5e-7),
 ]
+# Two removals beside one response of epsilon e, of which (approximate DP) a share d is infinite: sigma, rate, e,
+# d, epsilon.
+BESIDE = [
+    (1.436, 1.67e-8, 0.02, 0.0, 0.0),
+    (1.436, 1e-5, 0.001, 1e-7, 2e-5),
+    (0.4, 1e-4, 0.01, 0.0, 0.003),
+    (3.0, 1e-3, 1e-4, 1e-5, 1e-4),
+    (0.8, 1e-6, 0.05, 1e-9, 0.01),
+]
 DIFFERENT = [
     # A cut below every loss of the other step leaves nothing under it: its piece, once lost as NaN, counts.
     ((0.53, 0.024), (0.88, 2e-05), 0.022),
@@ -88,6 +97,20 @@ def two_added(sigma: float, rate: float, eps: float) -> mp.mpf:
     with mp.workdps(50):
         e = mp.mpf(eps)
         return mp.log(-mp.expm1(e) + mp.exp(e + two_steps(sigma, rate, -e)))
+
+
+def two_beside(sigma: float, rate: float, e: float, infinite: float, eps: float) -> mp.mpf:
+    """ln delta of two steps (remove) beside a response: the sum over its two losses, and the infinite mass."""
+    with mp.workdps(50):
+        least = 2 * mp.log(1 - mp.mpf(rate))
+
+        def rest(x: mp.mpf) -> mp.mpf:  # below every loss delta is 1 - e^x
+            return -mp.expm1(x) if x <= least else mp.exp(two_steps(sigma, rate, x))
+
+        loss, d = mp.mpf(e), mp.mpf(infinite)
+        share = 1 / (1 + mp.exp(-loss))
+        both = share * rest(mp.mpf(eps) - loss) + (1 - share) * rest(mp.mpf(eps) + loss)
+        return mp.log(d + (1 - d) * both)
 
 
 def two_different_steps(first: tuple[float, float], second: tuple[float, float], eps: float) -> mp.mpf:
@@ -142,6 +165,15 @@ def main() -> None:
             "log_delta": mp.nstr(two_added(sigma, rate, eps), 25),
         }
         for sigma, rate, eps in ADDED
+    ]
+    rows += [
+        {
+            "steps": [[sigma, rate], [sigma, rate]],
+            "approximate": [e, infinite],
+            "epsilon": eps,
+            "log_delta": mp.nstr(two_beside(sigma, rate, e, infinite, eps), 25),
+        }
+        for sigma, rate, e, infinite, eps in BESIDE
     ]
     text = ",\n".join(json.dumps(row) for row in rows)
     pathlib.Path(__file__).with_name("subsampled_two_steps.json").write_text(f'{{"rows": [\n{text}\n]}}\n')

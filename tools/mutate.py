@@ -284,6 +284,21 @@ MUTANTS = [
         "test_accounting_subsampled.py::test_few_steps",
     ),
     Mutant(
+        "a mirror image that is not made less", "csrc/src/mirrored.cpp",
+        "const double low = below - gap * (1.0 + slip) - kRound * below;", "const double low = below;",
+        "test_accounting_subsampled.py::test_two_steps",
+    ),
+    Mutant(
+        "far sampled steps without their drift", "csrc/src/line_product.cpp",
+        "const double drift = near ? 0.0 : drift_ * t;", "const double drift = 0.0 * t;",
+        "test_accounting_sampled_atoms.py",
+    ),
+    Mutant(
+        "sums that are less 1 twice", "csrc/src/far_step.cpp",
+        "own_re[j] -= gone_re_;", "own_re[j] -= 2.0 * gone_re_;",
+        "test_accounting_sampled_atoms.py",
+    ),
+    Mutant(
         "sums of losses that pay for too much", "csrc/src/few_sums.cpp",
         "paid_[r] = q * (payoff * above_[r + 1] + fall * paid_[r + 1]);",
         "paid_[r] = q * (payoff * above_[r + 1] + paid_[r + 1]);", "test_accounting_few_sums.py",

@@ -60,7 +60,7 @@ double SubsampledStep::largest_lambda_err(double low, double high) const {
     const double share = posterior(high);
     const double loss = std::max(std::fabs(lambda(low)), std::fabs(lambda(high)));
     double err = share * (32.0 + 8.0 * std::max(1.0, std::fabs(y))) + 32.0 * loss;
-    if (y >= 30.0) err += 32.0 + 4.0 * std::fabs(std::log(q));
+    if (y >= 30.0) err += 32.0 + 8.0 * y + 4.0 * std::fabs(std::log(q));  // as lambda_err, whatever the share
     if (q > 0.5) err += 16.0 - 4.0 * std::log1p(-q);
     return err * kRound;
 }

@@ -1217,3 +1217,20 @@ def test_one_lattice_is_a_multiple_of_another(coarse: float, copies: int, fine: 
                 assert found.upper <= found.lower * (1 + 1e-9)
             inside = loss.confidence(eps)
             assert inside.lower <= within <= inside.upper
+
+
+@pytest.mark.parametrize("engine", ["auto", "spectral", "buckets"])
+@pytest.mark.parametrize(
+    ("p", "q", "delta", "epsilon"),
+    [
+        ([0.5, 0.25, 0.25, 0.0], [0.25, 0.5, 0.0, 0.25], 0.25, math.log(2.0)),
+        ([0.999999, 1e-6, 0.0], [0.999999, 0.0, 1e-6], 1e-6, 0.0),
+    ],
+)
+def test_epsilon_at_the_infinite_mass_of_a_pair(
+    p: list[float], q: list[float], delta: float, epsilon: float, engine: str
+) -> None:
+    """A sum without a rounding is the infinite mass itself; it was an interval around delta: [0, inf]."""
+    found = acc.from_pmf(p, q).epsilon(delta, engine=engine)
+    assert found.lower <= epsilon <= found.upper <= epsilon + 1e-12
+    assert acc.from_pmf(p, q).epsilon(delta * (1 - 1e-15)).upper == math.inf

@@ -13,6 +13,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include "dpcore/double_double.hpp"
 #include "dpcore/loss_law.hpp"
 #include "loss_line_bounds.hpp"
 
@@ -117,12 +118,13 @@ private:
 
 class AtomsLaw final : public LossLaw {
 public:
-    AtomsLaw(std::vector<Atom> atoms, double less_one, double total_less_one, double infinite, double mass_rel,
-             Lattice lattice, std::vector<double> parameters)
+    AtomsLaw(std::vector<Atom> atoms, double less_one, double total_less_one, double infinite,
+             bool infinite_exact, double mass_rel, Lattice lattice, std::vector<double> parameters)
         : atoms_(std::move(atoms)),
           less_one_(less_one),
           infinite_(infinite),
           mass_rel_(mass_rel),
+          infinite_exact_(infinite_exact),
           lattice_(lattice),
           parameters_(std::move(parameters)) {
         double finite = 0.0;
@@ -175,7 +177,7 @@ public:
     double log_finite_mass() const override { return log_finite_; }
     double log_total_mass() const override { return log_total_; }
     double infinite_mass() const override { return infinite_; }
-    bool infinite_mass_exact() const override { return infinite_ == 0.0; }
+    bool infinite_mass_exact() const override { return infinite_exact_; }
     double log_mass_err() const override { return log_mass_err_; }
     double log_finite_share() const override { return log_share_; }
     // The sum of the infinite masses has n roundings; log1p(-x) at most doubles a relative error for x < 1/2, and
@@ -190,6 +192,7 @@ public:
 private:
     std::vector<Atom> atoms_;
     double less_one_, infinite_, mass_rel_;
+    bool infinite_exact_;
     Lattice lattice_;
     std::vector<double> parameters_;
     double max_ = -kInf, min_ = kInf;
@@ -200,7 +203,7 @@ private:
 
 LawPtr atoms_law(std::vector<Atom> atoms, double mass_rel) {
     const auto count = static_cast<double>(atoms.size());
-    return std::make_shared<AtomsLaw>(std::move(atoms), 0.0, 0.0, 0.0, mass_rel, Lattice{},
+    return std::make_shared<AtomsLaw>(std::move(atoms), 0.0, 0.0, 0.0, true, mass_rel, Lattice{},
                                       std::vector<double>{count});
 }
 
@@ -209,11 +212,14 @@ LawPtr pmf_law(const std::vector<double>& p, const std::vector<double>& q, StopC
     std::vector<Atom> atoms;
     atoms.reserve(p.size());
     double infinite = 0.0;
+    bool infinite_exact = true;  // the sum has no rounding
     for (std::size_t i = 0; i < p.size(); ++i) {
         if (i % 65536 == 0) stop();
         if (p[i] == 0.0) continue;
         if (q[i] == 0.0) {
-            infinite += p[i];
+            const DoubleDouble sum = two_sum(infinite, p[i]);
+            infinite_exact = infinite_exact && sum.lo == 0.0;
+            infinite = sum.hi;
             continue;
         }
         const double ratio = p[i] / q[i];
@@ -282,8 +288,8 @@ LawPtr pmf_law(const std::vector<double>& p, const std::vector<double>& q, StopC
     stop();
     parameters.insert(parameters.end(), q.begin(), q.end());
     stop();
-    return std::make_shared<AtomsLaw>(std::move(atoms), finite.value(), total.value(), infinite, mass_rel, lattice,
-                                      std::move(parameters));
+    return std::make_shared<AtomsLaw>(std::move(atoms), finite.value(), total.value(), infinite, infinite_exact, mass_rel,
+                                      lattice, std::move(parameters));
 }
 
 }  // namespace dpcore

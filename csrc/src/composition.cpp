@@ -120,7 +120,9 @@ Composition Composition::of(std::vector<Term> given) {
             infinite = t.law->infinite_mass();
             sources += t.copies == 1.0 ? 1 : 2;
         }
-        exact = exact && t.law->infinite_mass_exact() && t.law->log_total_mass() == 0.0;
+        // The infinite mass of the only source is as it is; those of the others would be factors.
+        exact = exact && t.law->infinite_mass_exact() &&
+                (t.law->infinite_mass() > 0.0 || t.law->log_total_mass() == 0.0);
         const LawKind kind = t.law->kind();
         out.atomic = out.atomic && (kind == LawKind::two_point || kind == LawKind::atoms);
         out.smooth = out.smooth || kind == LawKind::gaussian || kind == LawKind::subsampled_gaussian ||

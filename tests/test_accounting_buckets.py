@@ -400,3 +400,13 @@ def test_one_addition_next_to_its_largest_loss(sigma: float, rate: float, below:
         found = loss.delta(epsilon)
         assert found.lower <= truth <= found.upper
     assert loss.delta(math.nextafter(loss.max_loss, 0.0), engine="buckets").lower == 0.0
+
+
+@pytest.mark.parametrize("copies", [1, 3])
+def test_one_finite_loss(copies: int) -> None:
+    """No step is right for a grid of a law without any spread: infinitely many buckets were asked for."""
+    truth = 1 - 0.5**copies  # at 0 in both directions; beyond, the infinite mass of the other one
+    for p, q in (([1.0, 0.0], [0.5, 0.5]), ([0.5, 0.5], [1.0, 0.0])):
+        for eps in (0.0, 0.3):
+            grid = (acc.from_pmf(p, q) * copies).delta(eps, engine="buckets")
+            assert grid.lower <= truth <= grid.upper <= truth * (1 + 1e-12)

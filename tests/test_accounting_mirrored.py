@@ -92,3 +92,9 @@ def test_many_rare_steps_beside_laplace() -> None:
     assert log.upper - log.lower <= 1e-10
     grid = loss.log_delta(0.028232379958136843, engine="buckets")
     assert max(log.lower, grid.lower) <= min(log.upper, grid.upper)
+
+
+def test_hardly_ever_sampled() -> None:
+    """Nothing happens but with the probability that a step is sampled; the upper bound was 1."""
+    loss = acc.from_subsampled_gaussian(sigma=1.0, rate=1e-300) * 1000
+    assert loss.log_delta(1e-3).upper <= math.log(1e-297) * (1 - 1e-15)

@@ -118,8 +118,8 @@ private:
 
 class AtomsLaw final : public LossLaw {
 public:
-    AtomsLaw(std::vector<Atom> atoms, double less_one, double total_less_one, double infinite,
-             bool infinite_exact, double mass_rel, Lattice lattice, std::vector<double> parameters)
+    AtomsLaw(std::vector<Atom> atoms, double less_one, double total_less_one, double infinite, bool infinite_exact,
+             double mass_rel, Lattice lattice, std::vector<double> parameters)
         : atoms_(std::move(atoms)),
           less_one_(less_one),
           infinite_(infinite),
@@ -288,8 +288,8 @@ LawPtr pmf_law(const std::vector<double>& p, const std::vector<double>& q, StopC
     stop();
     parameters.insert(parameters.end(), q.begin(), q.end());
     stop();
-    return std::make_shared<AtomsLaw>(std::move(atoms), finite.value(), total.value(), infinite, infinite_exact, mass_rel,
-                                      lattice, std::move(parameters));
+    return std::make_shared<AtomsLaw>(std::move(atoms), finite.value(), total.value(), infinite, infinite_exact,
+                                      mass_rel, lattice, std::move(parameters));
 }
 
 }  // namespace dpcore

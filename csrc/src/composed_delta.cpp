@@ -143,6 +143,8 @@ LogBounds log_delta_of(const Composition& comp, double epsilon, Method method, S
     if (comp.terms.empty() || comp.log_finite_mass == -kInf || epsilon >= comp.max_loss)
         return spectral_delta(comp, epsilon, stop);  // nothing finite lies above epsilon
     if (engine == Engine::buckets) {
+        // All finite losses are one: no step is right for a grid of it, and none is needed.
+        if (enumeration_size(comp) == 1.0) return with_infinite(comp, Enumeration(comp, stop).delta(epsilon));
         BucketQuery query;
         query.step = method.step;
         query.thorough = true;
@@ -228,16 +230,16 @@ LogBounds log_delta_of(const Composition& comp, double epsilon, Method method, S
     if (engine == Engine::spectral) return out;
     BucketQuery query;
     if (method.content > 1e-6) query.width *= kCoarser;  // an epsilon far from the one sought
+    const auto buckets = [&](StopCheck own) {
+        if (bucket_count(comp, epsilon, query, own) > kAutoBuckets) return out;
+        try {
+            return bucket_delta(comp, epsilon, query, own);
+        } catch (const std::length_error&) {  // one law alone is too wide for a grid: what is known stands
+            return out;
+        }
+    };
     for (int i = 0; i < 2 && !content(1e-5); ++i, query.width *= kCoarser)
-        if (attempt(0.7, [&](StopCheck own) {
-                if (bucket_count(comp, epsilon, query, own) > kAutoBuckets) return out;
-                try {
-                    return bucket_delta(comp, epsilon, query, own);
-                } catch (const std::length_error&) {  // one law alone is too wide for a grid: what is known stands
-                    return out;
-                }
-            }))
-            break;
+        if (attempt(0.7, buckets)) break;
     return out;
 }
 

@@ -43,7 +43,12 @@ double log_above(double x) {
 LogBounds trivial_delta(const Composition& comp, double eps) {
     double log_rest = comp.log_finite_mass + comp.log_mass_err;
     if (std::isfinite(comp.max_loss)) log_rest += std::log(std::max(0.0, -std::expm1(eps - comp.max_loss)));
-    log_rest += 8.0 * kLibm + 4.0 * kRound * std::fabs(log_rest);
+    // Sampled steps alone: nothing happens but with the probability that one is sampled.
+    double sampled = 0.0;
+    for (const Term& t : comp.terms)
+        sampled += t.law->kind() == LawKind::subsampled_gaussian ? t.copies * t.law->parameters()[1] : kInf;
+    if (eps >= 0.0) log_rest = std::min(log_rest, std::log(sampled));
+    log_rest += (8.0 + static_cast<double>(comp.terms.size())) * kLibm + 4.0 * kRound * std::fabs(log_rest);
     // In logarithms: the finite mass alone may be below the range of double.
     if (comp.infinite_mass_upper() == 0.0) return {-kInf, log_rest};
     const double total = std::exp(comp.log_total_mass + comp.log_mass_err) * (1.0 + 8.0 * kLibm);

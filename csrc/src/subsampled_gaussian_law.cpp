@@ -112,8 +112,8 @@ public:
         const bool near_one = std::fabs(cumulants(c, stop).value) < kFarFromOne;
         return std::make_unique<SubsampledLine>(m_, c, reach, copies, near_one, stop);
     }
-    double max_loss() const override { return m_.removal ? kInf : -std::log1p(-m_.q) * (1.0 + kLibm); }
-    double min_loss() const override { return m_.removal ? std::log1p(-m_.q) * (1.0 + kLibm) : -kInf; }
+    double max_loss() const override { return m_.removal ? kInf : -std::log1p(-m_.q) * (1.0 + 2.0 * kLibm); }
+    double min_loss() const override { return m_.removal ? std::log1p(-m_.q) * (1.0 + 2.0 * kLibm) : -kInf; }
     std::vector<double> parameters() const override { return {m_.sigma, m_.q, m_.removal ? 1.0 : 0.0}; }
 
 private:

@@ -42,8 +42,9 @@ double SubsampledStep::lambda_err(double x, double lambda_value, double x_err) c
     // y: two differences and a quotient, and what x is off.
     const double y_err = 3.0 * kRound * std::fabs(y) + x_err / (sigma * sigma);
     if (y >= 30.0)
+        // log q, and log(1 + (1-q)/q e^-y), which is at most that: 8 roundings each; then sums and the quotient.
         return 3.0 * kLibm * (1.0 + std::fabs(lambda_value)) + y_err +
-               4.0 * kRound * (std::fabs(y) + std::fabs(std::log(q)));
+               kRound * (4.0 * std::fabs(y) + 20.0 * std::fabs(std::log(q)));
     // log(1 + w), w = q expm1(y): errors of w over 1 + w, where q e^y/(1 + w) is the share; 1 % for what is not of
     // the first order. Where w < -1/2, log((1 - q) + q e^y): those of q e^y, and of the sum. Either where w is
     // -1/2 but for rounding.
@@ -60,7 +61,7 @@ double SubsampledStep::largest_lambda_err(double low, double high) const {
     const double share = posterior(high);
     const double loss = std::max(std::fabs(lambda(low)), std::fabs(lambda(high)));
     double err = share * (32.0 + 8.0 * std::max(1.0, std::fabs(y))) + 32.0 * loss;
-    if (y >= 30.0) err += 32.0 + 8.0 * y + 4.0 * std::fabs(std::log(q));  // as lambda_err, whatever the share
+    if (y >= 30.0) err += 32.0 + 8.0 * y + 20.0 * std::fabs(std::log(q));  // as lambda_err, whatever the share
     if (q > 0.5) err += 16.0 - 4.0 * std::log1p(-q);
     return err * kRound;
 }

@@ -302,7 +302,7 @@ def test_account_says_what_it_holds_for(capsys, tmp_path):
     pair.write_text(PAIR)
     order, adaptive = "p with the record, q without it", "Later questions may depend on earlier answers"
     said = facts(capsys, "account", pair, "laplace:epsilon=0.1")["statement"]
-    assert order in said
+    assert f"{order}. With the columns swapped the answer may be another" in said
     assert adaptive in said
     assert "each pair of distributions is the worst of all that may be asked" in said
     said = facts(capsys, "account", pair)["statement"]
@@ -317,7 +317,7 @@ def test_account_says_what_it_holds_for(capsys, tmp_path):
         run(capsys, "account", "--help")
     out = " ".join(capsys.readouterr().out.split())
     assert out.startswith("usage: dpcore account MECHANISM [MECHANISM ...] [--delta DELTA ...]")
-    assert "swapped columns are another answer" in out
+    assert "with the columns swapped the answer may be another" in out
     assert "for confidence there is one way only" in out
 
 

@@ -91,8 +91,7 @@ def pairs(rows: Sequence[Row]) -> str:
         return ""
     return (
         "The bounds hold for the pairs of distributions in the order given: p with the record, q without it. "
-        "Where the columns are swapped, the answer is another one, unless nothing else tells an added from a "
-        "removed record."
+        "With the columns swapped the answer may be another, beside other pairs and beside sampled steps."
     )
 
 

@@ -24,8 +24,8 @@ programme.toml:                  pair.csv, one line an outcome:
   count = 1000                     0.25,0.5
   [[mechanism]]                  p is its probability with the record, q
   file = "year.json"             without it; each column sums to 1.
-A pair counts in the order given: swapped columns are another answer beside
-parts that tell an added from a removed record (other pairs, sampled steps).
+The bounds hold for this order: with the columns swapped the answer may be
+another, beside other pairs and beside sampled steps.
 """
 
 from __future__ import annotations

@@ -30,6 +30,19 @@ def downward(value: float, digits: int = 6) -> str:
     return f"{_rounded(value, digits, decimal.ROUND_FLOOR):.{digits}g}"
 
 
+def percent_up(share: float, places: int = 1) -> str:
+    """A share in percent with so many decimals, not below `share`: for what is at most so.
+
+    Examples
+    --------
+    >>> from dpcore._rounding import percent_up
+    >>> percent_up(0.5432), percent_up(0.55), percent_up(0.5432, 0)
+    ('54.4', '55.0', '55')
+    """
+    last = decimal.Decimal(1).scaleb(-places)
+    return str((100 * decimal.Decimal(repr(float(share)))).quantize(last, rounding=decimal.ROUND_CEILING))
+
+
 def _rounded(value: float, digits: int, rounding: str) -> float:
     number = float(value)
     if not math.isfinite(number):

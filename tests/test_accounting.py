@@ -977,6 +977,12 @@ def test_calibrate_edges() -> None:
         acc.calibrate(lambda s: s, epsilon=1.0, delta=1e-6, parameter_range=(1.0, 2.0))  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="increasing must be True here"):
         acc.calibrate(make_loss, epsilon=1.0, delta=0.1, parameter_range=(0.1, 10.0), increasing=False)
+    with pytest.raises(ValueError, match=r"the loss is unbounded at the lower and unbounded at the upper end$"):
+        acc.calibrate(make_loss, epsilon=1.0, delta=0.0, parameter_range=(0.1, 10.0))
+    with pytest.raises(
+        ValueError, match=r"the loss is at most 5\.0 at the lower and at most 90\.0 at the upper end$"
+    ):
+        acc.calibrate(lambda e: acc.from_laplace(epsilon=e) * 10, epsilon=1, delta=0, parameter_range=(0.5, 9.0))
     tiny = acc.calibrate(make_loss, epsilon=0.35, delta=5e-324, parameter_range=(1e-3, 1e9))
     assert tiny.delta_upper <= 5e-324
 
@@ -1029,6 +1035,8 @@ def test_no_copy_is_lost_at_the_limit() -> None:
         (lambda: acc.from_approximate(epsilon=1.0, delta=-0.1), ValueError, "delta"),
         (lambda: acc.from_pmf([0.5, 0.5], [1.0]), ValueError, "same length"),
         (lambda: acc.from_pmf([0.5, 0.6], [0.5, 0.5]), ValueError, "sum to 1"),
+        (lambda: acc.from_pmf([50, 50], [50, 50]), ValueError, r"p must sum to 1 within 1e-09, got 100\.0$"),
+        (lambda: acc.from_pmf([1e308, 1e308], [0.5, 0.5]), ValueError, "p must sum to 1 within 1e-09, got inf$"),
         (lambda: acc.from_pmf([1.5, -0.5], [0.5, 0.5]), ValueError, "p must be"),
         (lambda: acc.from_pmf([], []), ValueError, "p must"),
         (lambda: acc.from_discrete_laplace(scale=1.0, sensitivity=1.5), TypeError, "integer"),

@@ -78,7 +78,15 @@ def test_account_draws(capsys, tmp_path, suffix):
     ("arguments", "message"),
     [
         ((), "MECHANISM"),
-        (("hope",), "there is no mechanism 'hope'"),
+        (("hope",), "there is no mechanism 'hope'; there is laplace, "),
+        (
+            ("randomised_response:epsilon=1",),
+            "'randomised_response' (did you mean randomized_response?); there is",
+        ),
+        (("Gaussian:sigma=1",), "'Gaussian' (did you mean gaussian?); there is"),
+        (("year.txt:count=2",), "no mechanism 'year.txt'; a file must end in .toml, .csv, .json, .npz"),
+        (("--delta", "1e-6", "gaussian:sigma=5"), "'gaussian:sigma=5'; mechanisms come before the options"),
+        (("--confidence", "1", "gaussian:sigma=5"), "'gaussian:sigma=5'; mechanisms come before the options"),
         (("gaussian",), "needs sigma"),
         (("gaussian:sigma",), "KEY=VALUE"),
         (("gaussian:sigma=0",), "sigma"),
@@ -265,9 +273,52 @@ def test_programmes_of_saved_losses_are_calibrated(capsys, tmp_path):
     (tmp_path / "pair.csv").write_text(PAIR)
     code, _, err = run(capsys, "calibrate", "programme", file, tmp_path / "pair.csv", *target)
     assert code == 2
-    assert "pmf has no noise to scale" in err
+    assert "pair.csv: a pair of distributions has no noise to scale; to hold it fixed" in err
+    assert "accounting.calibrate" in err
     one_way = "subsampled_gaussian:sigma=1,rate=0.01,neighbours=add"
     assert "differentially private" not in facts(capsys, "calibrate", "programme", one_way, *target)["statement"]
+
+
+def test_programmes_of_bounded_losses_may_have_delta_0(capsys):
+    given = ("calibrate", "programme", "laplace:epsilon=0.1,count=30", "discrete_laplace:scale=3")
+    found = facts(capsys, *given, "--epsilon", 1, "--delta", 0)
+    loss = accounting.PrivacyLoss.from_dict(
+        {"format": "dpcore.PrivacyLoss", "version": 1, "mechanisms": found["mechanisms"]}
+    )
+    assert loss.delta(1.0).upper == found["delta_upper"] == 0
+    assert 10 / 3 <= found["parameter"] <= 10 / 3 * (1 + 1e-6)
+    code, _, err = run(capsys, *given, "subsampled_gaussian:sigma=1,rate=0.1", "--epsilon", 1, "--delta", 0)
+    assert code == 1
+    assert "delta 0 needs losses that are bounded, and that of subsampled_gaussian is not" in err
+    for delta in (1, -1e-9, "nan"):
+        code, _, err = run(capsys, *given, "--epsilon", 1, "--delta", delta)
+        assert code == 2
+        assert err.startswith("dpcore: --delta must be a number in [0, 1), got ")
+
+
+def test_account_says_what_it_holds_for(capsys, tmp_path):
+    """Pairs of distributions in their order, questions that depend on answers; nothing where it is moot."""
+    pair = tmp_path / "pair.csv"
+    pair.write_text(PAIR)
+    order, adaptive = "p with the record, q without it", "Later questions may depend on earlier answers"
+    said = facts(capsys, "account", pair, "laplace:epsilon=0.1")["statement"]
+    assert f"{order}. With the columns swapped the answer may be another" in said
+    assert adaptive in said
+    assert "each pair of distributions is the worst of all that may be asked" in said
+    said = facts(capsys, "account", pair)["statement"]
+    assert order in said
+    assert adaptive not in said
+    said = facts(capsys, "account", "laplace:epsilon=0.1,count=2")["statement"]
+    assert order not in said
+    assert f"{adaptive}, as long as the mechanisms and their noise were fixed beforehand." in said
+    # Only of guarantees: a mechanism that is less likely to lose much may be more likely to lose a little.
+    assert "questions" not in facts(capsys, "account", "laplace:epsilon=1,count=2", "--confidence", 1)["statement"]
+    with pytest.raises(SystemExit):
+        run(capsys, "account", "--help")
+    out = " ".join(capsys.readouterr().out.split())
+    assert out.startswith("usage: dpcore account MECHANISM [MECHANISM ...] [--delta DELTA ...]")
+    assert "with the columns swapped the answer may be another" in out
+    assert "for confidence there is one way only" in out
 
 
 def test_a_number_beyond_a_double_is_said_of_its_mechanism(capsys, tmp_path):
@@ -388,7 +439,8 @@ def test_programmes_that_cannot_be_saved(capsys):
         assert (
             run(capsys, "calibrate", "programme", "gaussian:sigma=1", "--epsilon", wrong, "--delta", 1e-6)[0] == 2
         )
-        assert run(capsys, "calibrate", "programme", "gaussian:sigma=1", "--epsilon", 1, "--delta", wrong)[0] == 2
+        code = run(capsys, "calibrate", "programme", "gaussian:sigma=1", "--epsilon", 1, "--delta", wrong)[0]
+        assert code == (1 if wrong == 0 else 2)  # delta 0 may be asked; a Gaussian cannot have it
 
 
 def test_keys_are_named_like_the_attributes(capsys):

@@ -438,3 +438,17 @@ def test_an_error_that_nothing_allows_is_refused(allowed):
         records=1000, impact=100.0, threshold=10.0, allowed_error=allowed, releases=2, delta=1e-3
     )
     assert not report.feasible
+
+
+def test_what_is_at_most_so_is_rounded_up():
+    """54.3201 times in 100 is not at most 54.3; and delta is not a probability of failure."""
+    report = risk.recommend(records=100, cost=550_000, budget=80_000, allowed_error=6.0, delta=1e-6)
+    assert report.guess_right is not None
+    said = re.findall(r"at\s+most\s+([0-9.]+)\s+times in\s+100", report.table() + report.statement)
+    assert len(said) >= 3
+    assert all(
+        float(number) >= 100 * bound for number, bound in zip(said[:2], 2 * [report.guess_right], strict=True)
+    )
+    assert float(said[-1]) - 100 * report.guess_right < 0.1
+    assert "ailure" not in report.table()
+    assert "Part of the probability without promise (delta)" in report.table()

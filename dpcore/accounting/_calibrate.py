@@ -150,11 +150,16 @@ def calibrate(
                 f"{first!r}, the end of parameter_range that increasing={given} says is the least private, and "
                 f"not at {last!r}"
             )
-        ends = [math.exp(value(end) + goal) if target > 0.0 else math.nan for end in (low, high)]
-        raise ValueError(
-            f"no parameter in [{low!r}, {high!r}] satisfies epsilon {eps!r}, delta {target!r}: "
-            f"delta is {ends[0]!r} at the lower and {ends[1]!r} at the upper end"
-        )
+        refused = f"no parameter in [{low!r}, {high!r}] satisfies epsilon {eps!r}, delta {target!r}: "
+        logs = [value(end) for end in (low, high)]
+        if target == 0.0:
+            most = [_most(known[end][1]) for end in (low, high)]
+            raise ValueError(
+                f"{refused}delta is 0 only where the loss is never above epsilon, and the loss is {most[0]} at "
+                f"the lower and {most[1]} at the upper end"
+            )
+        ends = [math.exp(log + goal) for log in logs]
+        raise ValueError(f"{refused}delta is {ends[0]!r} at the lower and {ends[1]!r} at the upper end")
     safe = risky if value(risky) <= 0.0 else _close_in(value, safe, risky, tolerance)
     loss = known[safe][1]
     return Calibration(
@@ -166,6 +171,11 @@ def calibrate(
         loss=loss,
         evaluations=count,
     )
+
+
+def _most(loss: PrivacyLoss) -> str:
+    """How large the loss can be, in words."""
+    return f"at most {loss.max_loss!r}" if loss.max_loss < math.inf else "unbounded"
 
 
 def _close_in(value: Callable[[float], float], safe: float, risky: float, tolerance: float) -> float:

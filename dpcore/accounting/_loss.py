@@ -680,9 +680,10 @@ def _pmf(name: str, value: ArrayLike) -> FloatArray:
     array = np.atleast_1d(np.asarray(non_negative(name, value), dtype=np.float64))
     if array.ndim != 1 or array.size == 0:
         raise ValueError(f"{name} must be a list of at least one probability, got an array of shape {array.shape}")
-    total = math.inf  # fsum itself overflows near the end
-    if array.max() <= 2.0:  # in pieces, between which Ctrl-C is seen
+    try:  # in pieces, between which Ctrl-C is seen
         total = math.fsum(math.fsum(array[i : i + 2**16].tolist()) for i in range(0, array.size, 2**16))
+    except OverflowError:
+        total = math.inf
     if not abs(total - 1.0) <= _MASS_TOLERANCE:
         raise ValueError(f"{name} must sum to 1 within {_MASS_TOLERANCE:g}, got {total!r}")
     return array

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv
 import dataclasses
+import difflib
 import inspect
 import pathlib
 import re
@@ -30,16 +31,18 @@ NAMES = (
     "pure",
     "approximate",
 )
+_ENDINGS = (".toml", ".csv", ".json", ".npz")
 _FILE = re.compile(r"(?P<name>.*\.(?:toml|csv|json|npz))(?::(?P<rest>.*))?", re.DOTALL | re.IGNORECASE)
 
 
 @dataclasses.dataclass(frozen=True)
 class Row:
-    """One mechanism, its parameters, and how often it is used."""
+    """One mechanism, its parameters, how often it is used, and the file that it is from, if any."""
 
     name: str
     parameters: dict[str, Any]
     count: int = 1
+    file: str = dataclasses.field(default="", compare=False)
 
     def with_parameter(self, key: str, value: float) -> Row:
         """The same with another value."""
@@ -82,6 +85,16 @@ def one_way(rows: Sequence[Row]) -> str:
     )
 
 
+def pairs(rows: Sequence[Row]) -> str:
+    """What is to be said of pairs of distributions, or nothing."""
+    if all(row.name != "pmf" for row in rows):
+        return ""
+    return (
+        "The bounds hold for the pairs of distributions in the order given: p with the record, q without it. "
+        "With the columns swapped the answer may be another, beside other pairs and beside sampled steps."
+    )
+
+
 def loss(rows: Sequence[Row]) -> PrivacyLoss:
     """All of them together."""
     from dpcore import accounting
@@ -98,11 +111,11 @@ def _count(count: Any, where: str) -> int:
 
 
 def _row(name: str, parameters: dict[str, Any], where: str) -> Row:
-    name = name.replace("-", "_")
+    given, name = name, name.replace("-", "_")
     if name == "pmf":
         raise UsageError(f"{where}: a pair of distributions is given as a file: FILE.csv with columns p and q")
     if name not in NAMES:
-        raise UsageError(f"{where}: there is no mechanism {name!r}; there is {', '.join(NAMES)}")
+        raise UsageError(f"{where}: there is no mechanism {given!r}{_hint(given)}")
     count = _count(parameters.pop("count", 1), where)
     known = inspect.signature(_maker(name)).parameters
     for key in parameters:
@@ -119,6 +132,15 @@ def _row(name: str, parameters: dict[str, Any], where: str) -> Row:
     except (TypeError, ValueError) as error:
         raise UsageError(f"{where}: {error}") from None
     return Row(name, parameters, count)
+
+
+def _hint(name: str) -> str:
+    """What may have been meant by a name that is none."""
+    if "." in name:
+        return f"; a file must end in {', '.join(_ENDINGS)}"
+    near = difflib.get_close_matches(name.lower().replace("-", "_").replace(" ", "_"), NAMES, n=1)
+    there = f"there is {', '.join(NAMES)}"
+    return f" (did you mean {near[0]}?); {there}" if near else f"; {there}"
 
 
 def _from_text(text: str) -> Row:
@@ -166,7 +188,7 @@ def _from_saved(name: str) -> list[Row]:
         kind, copies = parameters.pop("mechanism"), parameters.pop("copies")
         if kind.startswith("discrete"):
             parameters["sensitivity"] = int(parameters["sensitivity"])
-        rows.append(Row(kind, parameters, copies))
+        rows.append(Row(kind, parameters, copies, name))
     return rows
 
 
@@ -203,7 +225,7 @@ def _from_csv(name: str) -> list[Row]:
         accounting.from_pmf(pair["p"], pair["q"])
     except ValueError as error:
         raise UsageError(f"{name} is not a pair of distributions: {error}") from None
-    return [Row("pmf", dict(pair))]
+    return [Row("pmf", dict(pair), file=name)]
 
 
 def _from_toml(name: str) -> list[Row]:

@@ -1,6 +1,7 @@
 """Add up releases: certified epsilon at deltas, delta and confidence at epsilons.
 
-A mechanism is NAME:KEY=VALUE,... with an optional count, or a file:
+Mechanisms come first, then options. A mechanism is NAME:KEY=VALUE,... with an
+optional count, or a file:
   laplace:epsilon=0.1            gaussian:sigma=5
   discrete_laplace:scale=10      discrete_gaussian:sigma=5
   randomized_response:epsilon=1  subsampled_gaussian:sigma=1,rate=0.01
@@ -23,16 +24,21 @@ programme.toml:                  pair.csv, one line an outcome:
   count = 1000                     0.25,0.5
   [[mechanism]]                  p is its probability with the record, q
   file = "year.json"             without it; each column sums to 1.
+The bounds hold for this order: with the columns swapped the answer may be
+another, beside other pairs and beside sampled steps.
 """
 
 from __future__ import annotations
 
 import argparse
 import pathlib
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dpcore._rounding import downward, upward
 from dpcore.cli._output import UsageError, add_output_options, number, print_json, print_table, print_text
+
+if TYPE_CHECKING:
+    from dpcore.cli._mechanisms import Row
 
 SUMMARY = "add up releases: epsilon at several deltas"
 DELTAS = (1e-5, 1e-6, 1e-8, 1e-10)
@@ -41,12 +47,18 @@ PLOTS = (".png", ".svg", ".pdf")
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
+    # argparse would put the mechanisms last, where an option that takes many numbers swallows them.
+    parser.usage = (
+        "%(prog)s MECHANISM [MECHANISM ...] [--delta DELTA ...]\n"
+        "       [--epsilon EPSILON ...] [--confidence EPSILON ...]\n"
+        "       [--engine {auto,spectral,buckets}] [--plot FILE] [--json] [--quiet] [-h]"
+    )
     parser.add_argument("mechanisms", nargs="+", metavar="MECHANISM", help="NAME:KEY=VALUE,... or a file")
-    parser.add_argument("--delta", type=number, nargs="+", metavar="DELTA", help="deltas to find epsilon for")
-    parser.add_argument("--epsilon", type=number, nargs="+", metavar="EPSILON", help="epsilons to find delta for")
+    parser.add_argument("--delta", type=_asked, nargs="+", metavar="DELTA", help="deltas to find epsilon for")
+    parser.add_argument("--epsilon", type=_asked, nargs="+", metavar="EPSILON", help="epsilons to find delta for")
     parser.add_argument(
         "--confidence",
-        type=number,
+        type=_asked,
         nargs="+",
         metavar="EPSILON",
         help="epsilons to find how likely it is that the loss stays within",
@@ -55,11 +67,19 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--engine",
         choices=("auto", "spectral", "buckets"),
         default="auto",
-        help="how to compute epsilon and delta",
+        help="how to compute epsilon and delta; for confidence there is one way only",
     )
     parser.add_argument("--plot", metavar="FILE", help="draw delta against epsilon into FILE (png, svg or pdf)")
     add_output_options(parser)
     parser.set_defaults(run=run)
+
+
+def _asked(text: str) -> float:
+    """A number after an option that takes several; what follows may be a mechanism."""
+    try:
+        return number(text)
+    except argparse.ArgumentTypeError as error:
+        raise argparse.ArgumentTypeError(f"{error}; mechanisms come before the options") from None
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -90,7 +110,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.plot:
         _plot(loss, arguments.plot)
     releases = sum(row.count for row in rows)
-    statement = _statement(releases, _mechanisms.one_way(rows), bool(by_delta or by_epsilon), bool(by_level))
+    statement = _statement(rows, bool(by_delta or by_epsilon), bool(by_level))
     if arguments.json:
         facts: dict[str, Any] = {
             "releases": releases,
@@ -117,7 +137,11 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _statement(releases: int, one_way: str, guaranteed: bool, confident: bool) -> str:
+def _statement(mechanisms: list[Row], guaranteed: bool, confident: bool) -> str:
+    from dpcore.cli._mechanisms import one_way as one_way_of
+    from dpcore.cli._mechanisms import pairs
+
+    releases, one_way = sum(row.count for row in mechanisms), one_way_of(mechanisms)
     rows = "each pair of epsilon and delta above" if confident else "each row above"
     who = f"The {releases} releases together are" if releases > 1 else "The release is"
     said = []
@@ -138,7 +162,14 @@ def _statement(releases: int, one_way: str, guaranteed: bool, confident: bool) -
         )
         if one_way and not guaranteed:
             said.append(f"It is {one_way}.")
-    return " ".join([*said, "Rounding errors are included."])
+    ordered = pairs(mechanisms)
+    if guaranteed and releases > 1:
+        worst = ", and each pair of distributions is the worst of all that may be asked" if ordered else ""
+        said.append(
+            f"{'For epsilon and delta, later' if confident else 'Later'} questions may depend on earlier answers, "
+            f"as long as the mechanisms and their noise were fixed beforehand{worst}."
+        )
+    return " ".join(filter(None, [*said, ordered, "Rounding errors are included."]))
 
 
 def _print(*tables: list[dict[str, Any]]) -> None:

@@ -31,6 +31,7 @@ from dpcore.cli._output import (
 
 if TYPE_CHECKING:
     from dpcore.accounting import PrivacyLoss
+    from dpcore.cli._mechanisms import Row
 
 SUMMARY = "the smallest noise that satisfies a privacy target"
 
@@ -77,9 +78,11 @@ _NOISE_PARAMETER = {
 }
 
 
-def _target(parser: argparse.ArgumentParser) -> None:
+def _target(parser: argparse.ArgumentParser, *, pure: bool = False) -> None:
     parser.add_argument("--epsilon", type=number, required=True, help="privacy parameter, > 0")
-    parser.add_argument("--delta", type=number, required=True, help="privacy parameter, in (0, 1)")
+    parser.add_argument(
+        "--delta", type=number, required=True, help=f"privacy parameter, in {'[0' if pure else '(0'}, 1)"
+    )
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -116,7 +119,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
     programme = add_command(kinds, "programme", "a whole programme of releases", _PROGRAMME)
     programme.add_argument("mechanisms", nargs="+", metavar="MECHANISM", help="NAME:KEY=VALUE,... or a file")
-    _target(programme)
+    _target(programme, pure=True)
     add_output_options(programme)
     programme.set_defaults(run=run_programme)
 
@@ -182,7 +185,11 @@ def run_programme(arguments: argparse.Namespace) -> int:
     rows = _mechanisms.parse(arguments.mechanisms)
     for row in rows:
         if row.name not in _NOISE_PARAMETER:
-            raise ValueError(f"{row.name} has no noise to scale; use {', '.join(_NOISE_PARAMETER)}")
+            kind = "a pair of distributions" if row.name == "pmf" else row.name
+            raise ValueError(
+                f"{row.file + ': ' if row.file else ''}{kind} has no noise to scale; to hold it fixed and vary "
+                "the others, use accounting.calibrate in Python"
+            )
 
     def scaled(factor: float) -> list[_mechanisms.Row]:
         out = []
@@ -198,7 +205,7 @@ def run_programme(arguments: argparse.Namespace) -> int:
         make,
         epsilon=arguments.epsilon,
         delta=arguments.delta,
-        parameter_range=_factors(make, arguments.epsilon, arguments.delta),
+        parameter_range=_factors(make, rows, arguments.epsilon, arguments.delta),
         increasing=True,
     )
     together = sum(row.count for row in rows)
@@ -225,12 +232,22 @@ def run_programme(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _factors(make: Callable[[float], PrivacyLoss], epsilon: float, delta: float) -> tuple[float, float]:
+def _factors(
+    make: Callable[[float], PrivacyLoss], rows: list[Row], epsilon: float, delta: float
+) -> tuple[float, float]:
     """Two factors, the first too small (or as small as a mechanism accepts) and the second large enough."""
-    from dpcore._validation import open_probability, positive
+    from dpcore._validation import positive, real
+    from dpcore.cli import _mechanisms
 
     positive("epsilon", epsilon)
-    open_probability("delta", delta)
+    real("delta", delta, "a number in [0, 1)", 0.0, 1.0, high_open=True)
+    if delta == 0.0:
+        unbounded = [row.name for row in rows if math.isinf(_mechanisms.loss([row]).max_loss)]
+        if unbounded:
+            raise Refusal(
+                f"refused: delta 0 needs losses that are bounded, and that of {unbounded[0]} is not, whatever its "
+                "noise; a delta above 0 is needed"
+            )
 
     def enough(factor: float) -> bool:
         return float(make(factor).delta(epsilon)) <= delta

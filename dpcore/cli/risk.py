@@ -40,7 +40,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--budget", type=number, help="what may be spent on compensation")
     parser.add_argument("--allowed-error", type=number, help="largest mean absolute error of each release")
     parser.add_argument("--releases", type=whole, default=1, help="number of releases (default 1)")
-    parser.add_argument("--delta", type=number, help="probability of failure to accept (default: none)")
+    parser.add_argument(
+        "--delta", type=number, help="part of the probability for which epsilon makes no promise (default: none)"
+    )
     parser.add_argument("--sensitivity", type=number, default=1.0, help="what one person can change (default 1)")
     parser.add_argument("--known", type=whole, help="records that an attacker may know")
     parser.add_argument(

@@ -11,6 +11,7 @@ from typing import Any
 from dpcore import _paths
 from dpcore._files import replacing
 from dpcore._results import Result
+from dpcore._rounding import percent_up
 
 
 def share(bias: Any) -> str:
@@ -219,7 +220,7 @@ class Recommendation(Result):
             f"Use epsilon = {self.epsilon:.4g} in total; every value from {self.lower:.4g} to {self.upper:.4g} "
             f"meets the requirements, and the {self.binding[0].lower()}{self.binding[1:]} decides. "
             f"{first.statement} An attacker who is undecided between two answers about one person will be right "
-            f"at most {100 * self.guess_right:.1f} times in 100 instead of 50."
+            f"at most {percent_up(self.guess_right)} times in 100 instead of 50."
         )
 
     def __repr__(self) -> str:

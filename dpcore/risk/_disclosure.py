@@ -131,7 +131,7 @@ def disclosure_bound(
     epsilon : float > 0
         Total privacy level.
     delta : float in [0, 1]
-        Its probability of failure.
+        The part of the probability for which epsilon makes no promise.
     sensitivity : float > 0
         What one person can change; values j apart are ceil(j/sensitivity) persons away.
     values : int >= 1, optional

@@ -65,8 +65,8 @@ def recommend(
     releases : int >= 1
         How many counts are released (with partial knowledge: the same count, so many times).
     delta : float in (0, 1), optional
-        Probability of failure to accept; with it Gaussian noise and exact composition are considered. Without
-        it the guarantee is pure.
+        The part of the probability for which epsilon makes no promise; with it Gaussian noise and exact
+        composition are considered. Without it the guarantee is pure.
     sensitivity : float > 0
         What one person can change in a released value; 1 for a count.
     confidence : float in (1/2, 1)

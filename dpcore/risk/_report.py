@@ -7,6 +7,7 @@ import math
 import textwrap
 from typing import TYPE_CHECKING
 
+from dpcore._rounding import percent_up
 from dpcore.risk import _svg
 from dpcore.risk._decision import share
 
@@ -50,7 +51,10 @@ def _asked(report: Recommendation) -> list[tuple[str, str]]:
         rows.append(("Most that one person changes", f"{facts['sensitivity']:.4g}"))
     if facts["delta"] is not None:
         rows.append(
-            ("Probability of failure accepted (delta)", f"{facts['delta']:.3g}, 1 in {1 / facts['delta']:,.4g}")
+            (
+                "Part of the probability without promise (delta)",
+                f"{facts['delta']:.3g}, 1 in {1 / facts['delta']:,.4g}",
+            )
         )
     return rows
 
@@ -65,20 +69,20 @@ def _meaning(report: Recommendation) -> list[str]:
         who = f"no more than {facts['known']:,} of the other records"
     out = [
         f"Somebody who knows {who}, and holds it even whether a person's answer is yes or no, will guess it right "
-        f"at most {100 * report.guess_right:.1f} times in 100 after seeing all releases. Without the releases it "
-        "is 50 in 100; 100 would be certainty."
+        f"at most {percent_up(report.guess_right)} times in 100 after seeing all releases. Without the releases "
+        "it is 50 in 100; 100 would be certainty."
     ]
     if report.count_right is None:
         out.append("The count itself is not hidden: the noise protects persons, given what attackers may know.")
     else:
         out.append(
             "Somebody who holds every possible count equally likely beforehand will name the exact count right at "
-            f"most {100 * report.count_right:.1f} times in 100."
+            f"most {percent_up(report.count_right)} times in 100."
         )
     if facts["impact"] is not None and report.count_right is not None:
         out.append(
             f"That is a risk of {money(facts['impact'] * report.count_right)} "
-            f"({100 * report.count_right:.1f} % of {money(facts['impact'])}), where {money(facts['threshold'])} "
+            f"({percent_up(report.count_right)} % of {money(facts['impact'])}), where {money(facts['threshold'])} "
             "is accepted."
         )
     if report.expected_cost is not None:
@@ -243,12 +247,15 @@ def _cards(report: Recommendation) -> str:
     cards = [
         (f"{first.expected_error:.3g}", "mean error of each release"),
         (f"± {first.interval:.3g}", "holds 95 of 100 errors"),
-        (f"{100 * report.guess_right:.0f} in 100", "right guesses about one person at most (50 without release)"),
+        (
+            f"{percent_up(report.guess_right, 0)} in 100",
+            "right guesses about one person at most (50 without release)",
+        ),
     ]
     if report.expected_cost is not None:
         cards.append((money(report.expected_cost), "expected compensation"))
     elif report.count_right is not None:
-        cards.append((f"{100 * report.count_right:.0f} in 100", "right guesses at the exact count at most"))
+        cards.append((f"{percent_up(report.count_right, 0)} in 100", "right guesses at the exact count at most"))
     inner = "".join(
         f"<div class='card'><b>{html.escape(a)}</b><span>{html.escape(b)}</span></div>" for a, b in cards
     )

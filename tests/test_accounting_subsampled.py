@@ -316,3 +316,22 @@ def test_width_of_many_steps_is_that_of_their_roundings(exponent: int) -> None:
     # One less is hardly less.
     near = acc.from_subsampled_gaussian(sigma=1.0, rate=copies**-0.5, neighbours="both") * (copies - 1)
     assert near.log_delta(3.0).lower <= bounds.upper
+
+
+@pytest.mark.parametrize("eps", [2.0, 1000.0, 1395.0])
+def test_many_steps_of_little_noise(eps: float) -> None:
+    """Steps that are not sampled are next to an atom: no contour ends, and delta was wide (1e-6 to 1e-2)."""
+    loss = acc.from_subsampled_gaussian(sigma=0.1, rate=0.005) * 2000
+    log = loss.log_delta(eps)
+    assert -math.inf < log.lower <= log.upper <= log.lower + 1e-9
+    if eps == 2.0:  # the others take buckets ten seconds
+        assert overlap_with_buckets(loss, eps, log)
+
+
+def test_epsilon_of_little_noise() -> None:
+    """It was between 821 and 1396: the search began at losses of one step, far below."""
+    loss = acc.from_subsampled_gaussian(sigma=0.1, rate=0.005) * 2000
+    found = loss.epsilon(1e-6)
+    assert found.upper - found.lower <= 1e-9 * found.upper
+    assert loss.delta(found.upper).upper <= 1e-6 * (1 + 1e-9)
+    assert loss.delta(found.lower * (1 - 1e-9)).lower > 1e-6

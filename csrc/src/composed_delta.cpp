@@ -108,15 +108,18 @@ LogBounds contour_delta(const Composition& comp, double epsilon, double content,
     const auto any_removal = [](const Term& t) {
         return t.law->kind() == LawKind::subsampled_gaussian && !std::isfinite(t.law->max_loss());
     };
-    if (samples < kFewSamples && epsilon < kNextToZero * samples &&
-        std::log(std::expm1(epsilon) / kNextToZero) < about &&
-        std::any_of(comp.terms.begin(), comp.terms.end(), any_removal)) {
+    const bool image = epsilon < kNextToZero * samples && std::log(std::expm1(epsilon) / kNextToZero) < about &&
+                       std::any_of(comp.terms.begin(), comp.terms.end(), any_removal);
+    const auto mirror = [&] {
+        if (!image || narrow()) return;
         within(stop, 0.4,
                [&](StopCheck own) { out = intersect(out, mirrored_delta(comp, epsilon, content, own)); });
-        if (narrow()) return out;
-    }
-    const bool later = samples < kFewSamples && !std::isfinite(comp.max_loss) && about < kSmall &&
-                       several_humps(comp, epsilon, stop);
+    };
+    const bool few = samples < kFewSamples;
+    if (few) mirror();
+    if (narrow()) return out;
+    const bool later =
+        few && !std::isfinite(comp.max_loss) && about < kSmall && several_humps(comp, epsilon, stop);
     const bool atoms = beside_atoms(comp);
     const auto smooth = [&] {
         if (narrow() || about < kFarBelow) return;
@@ -128,11 +131,13 @@ LogBounds contour_delta(const Composition& comp, double epsilon, double content,
     };
     if (later && !atoms) within(stop, about < kFarBelow ? 0.1 : 0.7, sorted);
     // Beside atoms hardly any contour of few steps ends by itself; nor does one of few additions, whose losses
-    // crowd at the largest.
-    const bool first = atoms && samples < kFewSamples && !ends_by_itself(comp);
+    // crowd at the largest, nor of steps with little noise, of which those that are not sampled are next to an
+    // atom.
+    const bool first = atoms && few && !ends_by_itself(comp);
     if (first) smooth();
     if (!narrow() && !first) within(stop, atoms ? 0.3 : 0.5, one);
-    if (!first && (atoms || (std::isfinite(comp.max_loss) && samples < kFewSamples))) smooth();
+    if (!few) mirror();
+    if (!first && (atoms || !few || std::isfinite(comp.max_loss))) smooth();
     if (!narrow() && !(later && !atoms) && !(about < kFarBelow)) within(stop, 0.9, sorted);
     if (!narrow() && first) within(stop, 0.5, one);
     return out;

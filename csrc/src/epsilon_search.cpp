@@ -57,13 +57,16 @@ bool searched(const Composition& comp, const Method& method) {
     return method.engine != Engine::buckets && samples > 0.0 && samples < kFewSamples;
 }
 
-// An epsilon near the one sought: where the saddle point's estimate allows delta, or (removal) where the single
-// steps' deltas add up to it, whichever is less.
+// Losses of little noise may be thousands.
+constexpr double kMostGuess = 1e12;
+
+// An epsilon near the one sought: where the saddle point's estimate allows delta, or, of few removals, where the
+// single steps' deltas add up to it, whichever is less.
 double first_guess(const Composition& comp, double delta, StopCheck stop) {
     const double goal = std::log(delta);
     const auto smallest = [&](auto&& log_delta, double high) {
         double low = 0.0;
-        while (high < 1e3 && log_delta(high) > goal) high *= 2.0;
+        while (high < kMostGuess && log_delta(high) > goal) high *= 2.0;
         for (int i = 0; i < 30; ++i) {
             const double middle = 0.5 * (low + high);
             (log_delta(middle) > goal ? low : high) = middle;
@@ -77,7 +80,7 @@ double first_guess(const Composition& comp, double delta, StopCheck stop) {
     const bool removal = std::all_of(comp.terms.begin(), comp.terms.end(), [](const Term& t) {
         return t.law->kind() == LawKind::subsampled_gaussian && t.law->parameters()[2] != 0.0;
     });
-    if (removal)
+    if (removal && expected_samples(comp) < kFewSamples)
         guess = std::min(guess, smallest(
                                     [&](double eps) {
                                         double total = 0.0;

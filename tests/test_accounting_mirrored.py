@@ -45,6 +45,7 @@ def test_rare_removals(eps: float, given: tuple[Step, ...]) -> None:
     assert -math.inf < log.lower <= log.upper <= log.lower + 1e-9
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("eps", "given"), RARE[:4], ids=str)
 def test_buckets_agree(eps: float, given: tuple[Step, ...]) -> None:
     loss = steps("remove", *given)
@@ -52,6 +53,7 @@ def test_buckets_agree(eps: float, given: tuple[Step, ...]) -> None:
     assert max(log.lower, grid.lower) <= min(log.upper, grid.upper)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("given", [row for _, row in RARE[:6]], ids=str)
 @pytest.mark.parametrize(
     "beside", [None, acc.from_laplace(epsilon=0.003) * 5, acc.from_approximate(epsilon=0.01, delta=1e-7)]

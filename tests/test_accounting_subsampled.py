@@ -318,6 +318,7 @@ def test_width_of_many_steps_is_that_of_their_roundings(exponent: int) -> None:
     assert near.log_delta(3.0).lower <= bounds.upper
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("eps", [2.0, 1000.0, 1395.0])
 def test_many_steps_of_little_noise(eps: float) -> None:
     """Steps that are not sampled are next to an atom: no contour ends, and delta was wide (1e-6 to 1e-2)."""
@@ -328,6 +329,7 @@ def test_many_steps_of_little_noise(eps: float) -> None:
         assert overlap_with_buckets(loss, eps, log)
 
 
+@pytest.mark.slow
 def test_epsilon_of_little_noise() -> None:
     """It was between 821 and 1396: the search began at losses of one step, far below."""
     loss = acc.from_subsampled_gaussian(sigma=0.1, rate=0.005) * 2000

@@ -161,7 +161,13 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("name", CASES)
+# More than two seconds of processor time.
+SLOW = {"hardly ever added", "hardly ever sampled", "different Laplace and Gaussian"}
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.slow) if name in SLOW else name for name in CASES]
+)
 def test_default_grid_meets_the_contours(name: str) -> None:
     loss, epsilon = CASES[name]()
     exact, found = loss.log_delta(epsilon), loss.log_delta(epsilon, engine="buckets")

@@ -107,7 +107,7 @@ def test_epsilon_of_two_steps(eps: float) -> None:
         # No bounds, or a width of 1e-3 to 1, before large steps were counted.
         (1.259, 0.0003256, 39, "remove", 9.641),
         (1.957, 0.0001092, 21, "remove", 6.56),
-        (1.062, 1.256e-05, 2354, "remove", 11.58),
+        pytest.param(1.062, 1.256e-05, 2354, "remove", 11.58, marks=pytest.mark.slow),  # buckets: half a minute
         (24.82, 0.0002138, 14, "remove", 0.001063),
         (28.47, 0.001478, 4, "remove", 0.003347),
         (27.84, 5.26e-05, 27910, "remove", 0.003317),
@@ -198,6 +198,7 @@ def test_other_directions(neighbours: str) -> None:
         assert log.lower <= remove.log_delta(eps).upper
 
 
+@pytest.mark.slow
 def test_beside_other_mechanisms() -> None:
     """Different steps, Laplace and approximate releases beside them: the buckets must overlap."""
     loss = (
